@@ -20,10 +20,10 @@
  */
 #define GET(p, field)                                                       \
 	_Generic((p)->field,                                                \
-		uint8_t: (p)->field,                                        \
-		__le16: le16toh((p)->field),                                \
-		__le32: le32toh((p)->field),                                \
-		__le64: le64toh((p)->field))
+		uint8_t: (uint8_t)(p)->field,                               \
+		__le16: le16toh((uint16_t)(p)->field),                      \
+		__le32: le32toh((uint32_t)(p)->field),                      \
+		__le64: le64toh((uint64_t)(p)->field))
 
 #define BTRFS_MAGIC		   0x4d5f53665248425full /* "_BHRfS_M" */
 #define BTRFS_SUPER_BYTES	   4096u
