@@ -49,8 +49,7 @@ struct io_req {
 	struct fsc_msg msg;
 	size_t done_bytes;
 	struct iovec *rest_iov; /* what is left after a short transfer */
-	uint64_t rule; /* fault device */
-	void (*inner_done)(struct io_req *req);
+	unsigned retries;
 };
 
 struct dev_stats {
@@ -145,5 +144,16 @@ int dev_rw_sync(struct dev *dev, struct fsc_thread *t, enum io_op op, uint64_t p
 
 /* NULL is allowed; no request is in flight. */
 void dev_destroy(struct dev *dev);
+
+/* -- for backends -- */
+
+/*
+ * Ends a request that was submitted to req->dev: counts it and calls done. Only
+ * on req->thread and never from within submit(). req may be gone on return.
+ */
+void dev_complete(struct io_req *req, int status);
+
+/* The same by way of a message to req->thread; any thread, anywhere. */
+void dev_complete_later(struct io_req *req, int status);
 
 #endif
