@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The metadata cache: tree blocks by logical address, verified when they are
+ * read, clean ones evicted by a clock hand when the cache is full.
+ *
+ * States of a block (struct mblock):
+ *
+ *   free -> READING -> VALID -> free
+ *              \-> FAILED -> free
+ *
+ * READING begins in meta_start_read() and ends in the completion of its I/O, on
+ * the thread that started it. FAILED blocks are not in the table: the next one
+ * to want that address reads it again.
+ *
+ * Invariants:
+ *  1. A block is in the table exactly when it is READING or VALID.
+ *  2. refs go up only with the shard's lock held, so a block with no references is
+ *     evicted under that lock alone.
+ *  3. The content of a VALID block does not change.
+ *
+ * Locks: alloc_lock guards the free list and the clock hand; each shard's lock
+ * guards its table, and state and waiters of the blocks in it. The clock hand
+ * holds alloc_lock and only tries the shard's.
+ */
+#ifndef FSCORE_TREE_META_CACHE_H
+#define FSCORE_TREE_META_CACHE_H
+
+#include <stdatomic.h>
+
+#include "base/lock.h"
+#include "fscore/format/item_check.h"
+#include "fscore/io/chunk_map.h"
+#include "fscore/io/dev.h"
+
+enum mblock_state {
+	MBLOCK_FREE,
+	MBLOCK_READING,
+	MBLOCK_VALID,
+	MBLOCK_FAILED,
+};
+
+struct meta_waiter;
+
+struct mblock {
+	char *data; /* immutable: its place in the arena */
+	_Atomic uint32_t refs;
+	_Atomic bool referenced; /* used since the clock hand passed */
+	/* guarded by the shard's lock while in the table */
+	enum mblock_state state;
+	int error; /* with FAILED */
+	_Atomic uint64_t logical; /* the clock hand peeks at it without the lock */
+	uint64_t generation;
+	uint8_t level;
+	struct mblock *next; /* in the hash chain, or in the free list */
+	struct meta_waiter *waiters;
+};
+
+#define META_SHARDS 64u
+
+struct meta_shard {
+	struct short_lock lock;
+	struct mblock **buckets;
+	uint64_t hits, misses;
+};
+
+struct meta_cache {
+	/* immutable */
+	struct volume_geometry geo;
+	struct dev *dev;
+	struct chunk_map *chunks;
+	char *arena;
+	struct mblock *blocks;
+	size_t n_blocks;
+	size_t buckets_per_shard; /* power of two */
+	/* guarded by alloc_lock */
+	struct short_lock alloc_lock;
+	struct mblock *free;
+	size_t hand;
+	size_t n_used;
+	uint64_t evictions;
+	_Atomic uint64_t bad_copies, mirror_repairs;
+	struct meta_shard shards[META_SHARDS];
+};
+
+/* dev and chunks stay the caller's. bytes: the size of the cache. -ENOMEM. */
+int meta_cache_init(struct meta_cache *mc, const struct volume_geometry *geo, struct dev *dev,
+	struct chunk_map *chunks, size_t bytes);
+
+/* Nothing is being read, no reference is held. */
+void meta_cache_fini(struct meta_cache *mc);
+
+/*
+ * The block that a pointer describes, with a reference, if it is in memory: never
+ * waits. NULL: it is not. It is -EUCLEAN (in *error) when the block there is not
+ * what the pointer says; else *error is 0.
+ */
+struct mblock *meta_lookup(struct meta_cache *mc, const struct block_expect *expect, int *error);
+
+/*
+ * Reads a block that meta_lookup() did not find; *out is the block with a
+ * reference. With FSC_NOWAIT: starts the read, and returns -EAGAIN. Errors: -EIO,
+ * -EUCLEAN (no copy is good), -ENOMEM.
+ */
+int meta_read(struct fsc_ctx *ctx, struct meta_cache *mc, const struct block_expect *expect,
+	struct mblock **out);
+
+/* Never waits. NULL is allowed. */
+void meta_put(struct mblock *b);
+
+#endif
