@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "proto/record.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/util.h"
+#include "proto/wire.h"
+
+#define FIRST_BYTES 512u
+
+void record_init(struct record *r)
+{
+	memset(r, 0, sizeof(*r));
+}
+
+void record_reset(struct record *r)
+{
+	free(r->data);
+	record_init(r);
+}
+
+bool record_pending(const struct record *r)
+{
+	return r->mark_len || r->len;
+}
+
+static uint32_t mark_value(const uint8_t *p)
+{
+	uint32_t v;
+
+	memcpy(&v, p, 4);
+	return be32toh(v);
+}
+
+static void take_mark(struct record *r, const uint8_t **p, const uint8_t *end)
+{
+	uint32_t mark;
+
+	while (r->mark_len < 4 && *p < end)
+		r->mark[r->mark_len++] = *(*p)++;
+	if (r->mark_len < 4)
+		return;
+	mark = mark_value(r->mark);
+	r->last = mark & RECORD_LAST;
+	r->fragment_left = mark & ~RECORD_LAST;
+}
+
+static bool make_room(struct record *r, size_t more)
+{
+	size_t want = r->len + more, size = MAX(r->capacity, FIRST_BYTES);
+	uint8_t *data;
+
+	if (want <= r->capacity)
+		return true;
+	while (size < want)
+		size *= 2;
+	data = realloc(r->data, size);
+	if (!data)
+		return false;
+	r->data = data;
+	r->capacity = size;
+	return true;
+}
+
+static bool take_body(struct record *r, const uint8_t **p, const uint8_t *end)
+{
+	size_t n = MIN((size_t)r->fragment_left, (size_t)(end - *p));
+
+	if (!n)
+		return true;
+	if (!make_room(r, n))
+		return false;
+	memcpy(r->data + r->len, *p, n);
+	r->len += n;
+	r->fragment_left -= (uint32_t)n;
+	*p += n;
+	return true;
+}
+
+enum record_state record_feed(struct record *r, const uint8_t **p,
+	const uint8_t *end, size_t max_bytes)
+{
+	for (;;) {
+		if (r->mark_len < 4) {
+			take_mark(r, p, end);
+			if (r->mark_len < 4)
+				return RECORD_MORE;
+		}
+		if (r->fragment_left > max_bytes - r->len)
+			return RECORD_TOO_BIG;
+		if (!take_body(r, p, end))
+			return RECORD_NO_MEMORY;
+		if (r->fragment_left)
+			return RECORD_MORE;
+		if (r->last)
+			return RECORD_DONE;
+		r->mark_len = 0;
+	}
+}
+
+bool record_whole(const uint8_t **p, const uint8_t *end, size_t max_bytes,
+	const uint8_t **data, size_t *len)
+{
+	uint32_t mark, n;
+
+	if (end - *p < 4)
+		return false;
+	mark = mark_value(*p);
+	n = mark & ~RECORD_LAST;
+	if (!(mark & RECORD_LAST) || n > max_bytes ||
+		n > (size_t)(end - *p) - 4)
+		return false;
+	*data = *p + 4;
+	*len = n;
+	*p += 4 + n;
+	return true;
+}
