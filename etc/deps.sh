@@ -15,7 +15,7 @@ deps_build="
 
 # A client in user space: quickstart --selftest reads through it.
 # shellcheck disable=SC2034
-deps_client="libnfs-dev python3"
+deps_client="libnfs-dev"
 
 # For runtests: unit tests, sanitizers and fuzzers (clang), checks of the sources,
 # what the scripts in tests/ and client-test/ call, and the guest with a real client.
@@ -24,7 +24,7 @@ deps_test="
 	libcmocka-dev
 	clang-14 libclang-rt-14-dev llvm-14
 	clang-format-14 clang-tidy-14 cppcheck shellcheck mandoc git
-	attr acl iproute2 procps util-linux xz-utils rpcbind
+	python3 attr acl iproute2 procps util-linux xz-utils rpcbind
 	busybox-static cpio dash nfs-common"
 
 deps_say() { echo "${0##*/}: $*" >&2; }
