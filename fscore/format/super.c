@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "fscore/format/super.h"
 
-#include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/util.h"
 #include "fscore/format/csum.h"
+#include "fscore/format/report.h"
 
 /*
  * Those that a reader may meet. Not METADUMP (there is no data behind it), nor
@@ -16,22 +15,6 @@
 #define KNOWN_FLAGS                                                                     \
 	(BTRFS_HEADER_FLAG_WRITTEN | BTRFS_HEADER_FLAG_RELOC | BTRFS_SUPER_FLAG_ERROR | \
 		BTRFS_SUPER_FLAG_SEEDING)
-
-/* Where messages go. */
-struct report {
-	char *why;
-	size_t bytes;
-};
-
-static int __attribute__((format(printf, 2, 3))) bad(const struct report *r, const char *fmt, ...)
-{
-	va_list ap;
-
-	va_start(ap, fmt);
-	vsnprintf(r->why, r->bytes, fmt, ap);
-	va_end(ap);
-	return -EUCLEAN;
-}
 
 static bool is_size(uint32_t v)
 {
