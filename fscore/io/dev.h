@@ -92,10 +92,11 @@ void *dev_mem_data(struct dev *dev);
 
 /* What happens to a request that a rule matches. */
 enum fault_action {
-	FAULT_ERROR,   /* ends with rule.error, and does nothing */
-	FAULT_TORN,    /* only the first rule.bytes are transferred, then rule.error */
+	FAULT_ERROR, /* ends with rule.error, and does nothing */
+	/* Only the first rule.bytes are transferred, aligned as inner needs it, then rule.error. */
+	FAULT_TORN,
 	FAULT_CORRUPT, /* a read: one byte of the result, at rule.bytes, is inverted */
-	FAULT_HOLD,    /* completes when dev_fault_release() is called */
+	FAULT_HOLD,    /* is carried out when dev_fault_release() is called */
 };
 
 struct fault_rule {
@@ -110,7 +111,10 @@ struct fault_rule {
 
 /* Takes over inner. */
 int dev_fault_create(struct dev *inner, struct dev **out);
-/* Adds a rule (the first that matches is applied); any thread. -ENOMEM. */
+/*
+ * Adds a rule; any thread. Of those that match and have let enough requests pass, the
+ * first one applies. -ENOMEM.
+ */
 int dev_fault_add(struct dev *dev, const struct fault_rule *rule);
 /* Removes all rules; held requests are released. */
 void dev_fault_clear(struct dev *dev);
@@ -118,12 +122,17 @@ void dev_fault_release(struct dev *dev);
 /* How many requests of this kind have been seen: for "the nth of each" loops. */
 uint64_t dev_fault_seen(struct dev *dev, enum io_op op);
 
-/* One write or flush, in the order in which they completed. */
+/* One write or flush that succeeded, in the order in which they completed. */
 struct record_entry {
 	enum io_op op;
 	uint64_t physical;
 	size_t len_bytes;
 	const void *data;
+	/*
+	 * Of a flush: how many entries there were when it was submitted. It is they
+	 * that it makes durable; not those that completed while it ran.
+	 */
+	size_t covers;
 };
 
 /* Takes over inner. */
