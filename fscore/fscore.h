@@ -39,7 +39,7 @@ struct fsc_thread;
 #define FSC_SUBVOL_TOP 5u
 #define FSC_INO_ROOT   256u
 /* The stand-in for a subvolume that did not come along into a snapshot. */
-#define FSC_INO_STUB   2u
+#define FSC_INO_STUB 2u
 
 /* -------------------------------------------------------------- threads */
 
@@ -148,13 +148,14 @@ struct fsc_statfs {
 	uint64_t avail_bytes; /* can be written by this subvolume's tenant */
 };
 
-int fsc_statfs(struct fsc_ctx *ctx, struct fsc_volume *vol, uint64_t subvol, struct fsc_statfs *out);
+int fsc_statfs(
+	struct fsc_ctx *ctx, struct fsc_volume *vol, uint64_t subvol, struct fsc_statfs *out);
 
 /* -------------------------------------------------------------- subvolumes */
 
 struct fsc_subvol_info {
 	uint64_t id;
-	uint64_t parent_id; /* the subvolume that holds its name; 0 for the top */
+	uint64_t parent_id;	      /* the subvolume that holds its name; 0 for the top */
 	uint8_t uuid[FSC_UUID_BYTES]; /* never zero: made from the volume's where btrfs has none */
 	bool read_only;
 	uint64_t generation;
@@ -220,7 +221,7 @@ int fsc_lookup(struct fsc_ctx *ctx, struct fsc_inode *dir, const char *name, siz
 struct fsc_dirent {
 	const char *name; /* not terminated; valid during the callback only */
 	size_t name_len;
-	uint64_t index; /* place in the directory; unique, ascending, >= 2, < 2^62 */
+	uint64_t index;	 /* place in the directory; unique, ascending, >= 2, < 2^62 */
 	uint64_t subvol; /* of the entry's inode: another than the directory's for a subvolume */
 	uint64_t ino;
 	uint8_t type;		     /* DT_* of <dirent.h> */
@@ -314,13 +315,14 @@ struct fsc_stats {
 	struct fsc_cache_stats metadata, pages, inodes; /* pages: hits and misses count pages */
 	uint64_t dev_reads, dev_read_bytes, dev_read_errors;
 	uint64_t dev_writes, dev_write_bytes, dev_write_errors, dev_flushes;
-	uint64_t csum_errors;	/* data blocks that did not match their checksum */
-	uint64_t meta_errors;	/* copies of metadata blocks that did not pass */
+	uint64_t csum_errors;	 /* data blocks that did not match their checksum */
+	uint64_t meta_errors;	 /* copies of metadata blocks that did not pass */
 	uint64_t mirror_repairs; /* reads that another copy satisfied */
 	uint64_t readahead_bytes;
 	uint64_t page_alloc_waits; /* waits for pages, all with an incomplete batch */
 };
 
-void fsc_stats(const struct fsc_volume *vol, struct fsc_stats *out);
+/* Never waits. */
+void fsc_stats(struct fsc_volume *vol, struct fsc_stats *out);
 
 #endif

@@ -9,21 +9,21 @@
 #define FSCORE_FORMAT_DISK_H
 
 #include <endian.h>
-#include <stdbool.h>
-#include <stdint.h>
 #include <linux/btrfs.h>
 #include <linux/btrfs_tree.h>
+#include <stdbool.h>
+#include <stdint.h>
 
 /*
  * The value of an on-disk integer field, in the machine's byte order. p points to
  * a packed structure, so the compiler knows that the field may be unaligned.
  */
-#define GET(p, field)                                                       \
-	_Generic((p)->field,                                                \
-		uint8_t: (uint8_t)(p)->field,                               \
-		__le16: le16toh((uint16_t)(p)->field),                      \
-		__le32: le32toh((uint32_t)(p)->field),                      \
-		__le64: le64toh((uint64_t)(p)->field))
+#define GET(p, field)                                    \
+	_Generic((p)->field, uint8_t                     \
+		 : (uint8_t)(p)->field, __le16           \
+		 : le16toh((uint16_t)(p)->field), __le32 \
+		 : le32toh((uint32_t)(p)->field), __le64 \
+		 : le64toh((uint64_t)(p)->field))
 
 #define BTRFS_MAGIC		   0x4d5f53665248425full /* "_BHRfS_M" */
 #define BTRFS_SUPER_BYTES	   4096u
@@ -34,10 +34,10 @@
 #define BTRFS_MIN_NODE_BYTES	   4096u
 #define BTRFS_STRIPE_LEN_BYTES	   65536u
 /* From an owner of one reference to a shared extent; 6.7, simple quotas. */
-#define BTRFS_EXTENT_OWNER_REF_KEY 172u
-#define BTRFS_RAID_STRIPE_KEY	   230u
+#define BTRFS_EXTENT_OWNER_REF_KEY	172u
+#define BTRFS_RAID_STRIPE_KEY		230u
 #define BTRFS_RAID_STRIPE_TREE_OBJECTID 12ull
-#define BTRFS_REMAP_TREE_OBJECTID  13ull
+#define BTRFS_REMAP_TREE_OBJECTID	13ull
 
 #ifndef BTRFS_NAME_LEN
 #define BTRFS_NAME_LEN 255u
@@ -50,18 +50,18 @@
 #endif
 
 /* btrfs_inode_item.flags */
-#define BTRFS_INODE_NODATASUM	(1ull << 0)
-#define BTRFS_INODE_NODATACOW	(1ull << 1)
-#define BTRFS_INODE_READONLY	(1ull << 2)
-#define BTRFS_INODE_NOCOMPRESS	(1ull << 3)
-#define BTRFS_INODE_PREALLOC	(1ull << 4)
-#define BTRFS_INODE_SYNC	(1ull << 5)
-#define BTRFS_INODE_IMMUTABLE	(1ull << 6)
-#define BTRFS_INODE_APPEND	(1ull << 7)
-#define BTRFS_INODE_NODUMP	(1ull << 8)
-#define BTRFS_INODE_NOATIME	(1ull << 9)
-#define BTRFS_INODE_DIRSYNC	(1ull << 10)
-#define BTRFS_INODE_COMPRESS	(1ull << 11)
+#define BTRFS_INODE_NODATASUM  (1ull << 0)
+#define BTRFS_INODE_NODATACOW  (1ull << 1)
+#define BTRFS_INODE_READONLY   (1ull << 2)
+#define BTRFS_INODE_NOCOMPRESS (1ull << 3)
+#define BTRFS_INODE_PREALLOC   (1ull << 4)
+#define BTRFS_INODE_SYNC       (1ull << 5)
+#define BTRFS_INODE_IMMUTABLE  (1ull << 6)
+#define BTRFS_INODE_APPEND     (1ull << 7)
+#define BTRFS_INODE_NODUMP     (1ull << 8)
+#define BTRFS_INODE_NOATIME    (1ull << 9)
+#define BTRFS_INODE_DIRSYNC    (1ull << 10)
+#define BTRFS_INODE_COMPRESS   (1ull << 11)
 
 /* btrfs_dir_item.type: since 6.0 the top bit says that the name is encrypted. */
 #define BTRFS_FT_ENCRYPTED 0x80u
@@ -181,7 +181,7 @@ static inline uint64_t super_mirror_physical(unsigned mirror)
 
 static inline struct btrfs_key key_make(uint64_t objectid, uint8_t type, uint64_t offset)
 {
-	return (struct btrfs_key){ .objectid = objectid, .type = type, .offset = offset };
+	return (struct btrfs_key){.objectid = objectid, .type = type, .offset = offset};
 }
 
 static inline struct btrfs_key key_from_disk(const struct btrfs_disk_key *d)
@@ -232,7 +232,8 @@ static inline struct btrfs_key leaf_key(const void *leaf, uint32_t slot)
 
 static inline const void *leaf_data(const void *leaf, uint32_t slot)
 {
-	return (const char *)leaf + sizeof(struct btrfs_header) + GET(leaf_item(leaf, slot), offset);
+	return (const char *)leaf + sizeof(struct btrfs_header) +
+		GET(leaf_item(leaf, slot), offset);
 }
 
 static inline uint32_t leaf_data_bytes(const void *leaf, uint32_t slot)
@@ -244,7 +245,8 @@ static inline const struct btrfs_key_ptr *node_ptr(const void *node, uint32_t sl
 {
 	const char *first = (const char *)node + sizeof(struct btrfs_header);
 
-	return (const struct btrfs_key_ptr *)(const void *)(first + slot * sizeof(struct btrfs_key_ptr));
+	return (const struct btrfs_key_ptr *)(const void *)(first +
+		slot * sizeof(struct btrfs_key_ptr));
 }
 
 static inline struct btrfs_key node_key(const void *node, uint32_t slot)

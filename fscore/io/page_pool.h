@@ -47,7 +47,7 @@ struct page {
 	void *io;      /* with PAGE_READING: what fills it */
 	/* see invariant 1 */
 	struct page_owner *owner;
-	uint64_t index; /* file offset in pages */
+	uint64_t index;		/* file offset in pages */
 	struct page *next_free; /* guarded by pool->lock */
 };
 

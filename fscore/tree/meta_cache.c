@@ -282,8 +282,7 @@ static int place_block(struct meta_cache *mc, uint64_t logical, struct chunk_pla
 {
 	int ret = chunk_map_lookup(mc->chunks, logical, place);
 
-	if (ret || place->length_bytes < mc->geo.node_bytes ||
-		logical % mc->geo.sector_bytes) {
+	if (ret || place->length_bytes < mc->geo.node_bytes || logical % mc->geo.sector_bytes) {
 		log_limited(LOG_LVL_ERROR, "tree block %llu: no chunk holds it",
 			(unsigned long long)logical);
 		return -EUCLEAN;
@@ -346,7 +345,7 @@ static int start_read(struct fsc_thread *t, struct meta_cache *mc,
 	mr->mc = mc;
 	mr->block = b;
 	mr->expect = *expect;
-	mr->iov = (struct iovec){ .iov_base = b->data, .iov_len = mc->geo.node_bytes };
+	mr->iov = (struct iovec){.iov_base = b->data, .iov_len = mc->geo.node_bytes};
 	mr->req.op = IO_READ;
 	mr->req.iov = &mr->iov;
 	mr->req.n_iov = 1;
@@ -365,7 +364,7 @@ int meta_read(struct fsc_ctx *ctx, struct meta_cache *mc, const struct block_exp
 	struct mblock **out)
 {
 	bool nowait = ctx->flags & FSC_NOWAIT;
-	struct meta_waiter w = { .thread = ctx->thread, .msg.fn = waiter_done };
+	struct meta_waiter w = {.thread = ctx->thread, .msg.fn = waiter_done};
 	struct mblock *b = NULL;
 	bool already = false;
 	int ret;

@@ -47,7 +47,7 @@ struct mblock {
 	_Atomic bool referenced; /* used since the clock hand passed */
 	/* guarded by the shard's lock while in the table */
 	enum mblock_state state;
-	int error; /* with FAILED */
+	int error;		  /* with FAILED */
 	_Atomic uint64_t logical; /* the clock hand peeks at it without the lock */
 	uint64_t generation;
 	uint8_t level;

@@ -72,8 +72,8 @@ static void expect_root(const struct tree_root *root, struct block_expect *expec
 	};
 }
 
-static void expect_child(const struct tree_root *root, const void *node, uint32_t slot,
-	struct block_expect *expect)
+static void expect_child(
+	const struct tree_root *root, const void *node, uint32_t slot, struct block_expect *expect)
 {
 	const struct btrfs_key_ptr *ptr = node_ptr(node, slot);
 
@@ -161,8 +161,8 @@ static int step_leaf(struct tree_path *path, int dir)
 	for (;; level++) {
 		if (level >= BTRFS_MAX_LEVEL || !path->block[level])
 			return 1;
-		if (dir > 0 ? path->slot[level] + 1 < block_nritems(path->block[level]->data) :
-			      path->slot[level] > 0)
+		if (dir > 0 ? path->slot[level] + 1 < block_nritems(path->block[level]->data)
+			    : path->slot[level] > 0)
 			break;
 	}
 	path->slot[level] += (uint32_t)dir;

@@ -48,7 +48,7 @@ struct tree_path {
 	struct block_expect need;
 };
 
-#define PATH_INIT ((struct tree_path){ .root = NULL })
+#define PATH_INIT ((struct tree_path){.root = NULL})
 
 /*
  * Finds key, or the first item after it. Returns 0: found exactly; 1: not, the

@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Directories: fsc_lookup(), fsc_readdir(), fsc_dir_last_index() of fscore.h. */
+#include <dirent.h>
+#include <errno.h>
+#include <sys/stat.h>
+
+#include "fscore/file/dir_item.h"
+#include "fscore/file/inode.h"
+#include "fscore/file/subvol.h"
+#include "fscore/format/csum.h"
+
+/* What the kernel starts with; entries come after "." and "..". */
+#define FIRST_INDEX 2u
+#define LAST_INDEX  ((1ull << 62) - 1)
+
+static int check_dir(const struct fsc_inode *dir)
+{
+	return S_ISDIR(dir->attr.mode) ? 0 : -ENOTDIR;
+}
+
+/* ------------------------------------------------------------------ lookup */
+
+/* The directory that holds dir, by its (only) name. */
+static int lookup_parent(struct fsc_ctx *ctx, struct fsc_inode *dir, struct fsc_inode **out)
+{
+	struct subvol *sv = dir->subvol;
+	struct btrfs_key key = key_make(dir->ino, BTRFS_INODE_REF_KEY, 0);
+	struct tree_path path = PATH_INIT;
+	uint64_t parent = 0;
+	int ret;
+
+	if (dir->ino == sv->root_dirid) {
+		if (!sv->parent_id) {
+			fsc_inode_ref(dir);
+			*out = dir;
+			return 0;
+		}
+		parent = sv->parent_dirid;
+		ret = subvol_get(ctx, sv->vol, sv->parent_id, &sv);
+		return ret ? ret : inode_get(ctx, sv, parent, out);
+	}
+	ret = tree_search(ctx, &sv->root, &key, &path);
+	if (ret < 0)
+		return ret;
+	if (path_is_at(&path, dir->ino, BTRFS_INODE_REF_KEY)) {
+		parent = path_key(&path).offset;
+	} else if (path_is_at(&path, dir->ino, BTRFS_INODE_EXTREF_KEY)) {
+		const struct btrfs_inode_extref *ref = path_data(&path);
+
+		parent = GET(ref, parent_objectid);
+	}
+	path_release(&path);
+	return parent ? inode_get(ctx, sv, parent, out) : -ENOENT;
+}
+
+/* The inode at the location in a directory entry. */
+static int follow_entry(struct fsc_ctx *ctx, struct fsc_inode *dir, const struct btrfs_key *at,
+	const char *name, size_t name_len, struct fsc_inode **out)
+{
+	struct subvol *sv = dir->subvol;
+	int ret;
+
+	if (at->type == BTRFS_INODE_ITEM_KEY)
+		return inode_get(ctx, sv, at->objectid, out);
+	ret = subvol_check_ref(ctx, sv, dir->ino, name, name_len, at->objectid);
+	if (ret == -ENOENT)
+		return inode_get(ctx, sv, FSC_INO_STUB, out);
+	if (!ret)
+		ret = subvol_get(ctx, sv->vol, at->objectid, &sv);
+	return ret ? ret : inode_get(ctx, sv, sv->root_dirid, out);
+}
+
+int fsc_lookup(struct fsc_ctx *ctx, struct fsc_inode *dir, const char *name, size_t name_len,
+	struct fsc_inode **out)
+{
+	struct tree_path path = PATH_INIT;
+	const struct btrfs_dir_item *di = NULL;
+	struct btrfs_key key;
+	int ret = check_dir(dir);
+
+	if (ret)
+		return ret;
+	if (name_len == 0)
+		return -ENOENT;
+	if (name_len > FSC_NAME_MAX)
+		return -ENAMETOOLONG;
+	if (name_len == 2 && !memcmp(name, "..", 2))
+		return lookup_parent(ctx, dir, out);
+	if (name_len == 1 && name[0] == '.') {
+		fsc_inode_ref(dir);
+		*out = dir;
+		return 0;
+	}
+	key = key_make(dir->ino, BTRFS_DIR_ITEM_KEY, name_hash(name, name_len));
+	ret = tree_search(ctx, &dir->subvol->root, &key, &path);
+	if (ret < 0)
+		return ret;
+	if (ret == 0)
+		di = dir_item_find(path_data(&path), path_data_bytes(&path), name, name_len);
+	if (di)
+		key = key_from_disk(&di->location);
+	path_release(&path);
+	return di ? follow_entry(ctx, dir, &key, name, name_len, out) : -ENOENT;
+}
+
+/* ----------------------------------------------------------------- readdir */
+
+struct listing {
+	struct fsc_inode *dir;
+	uint64_t from, to; /* from: the first that has not been delivered */
+	unsigned flags;
+	fsc_dirent_fn fn;
+	void *arg;
+	unsigned n_delivered;
+	bool stopped;		 /* fn had no room */
+	bool lacks_block;	 /* the attributes are in a block that is not in memory */
+	struct tree_path inodes; /* where the attributes were found last */
+};
+
+static uint8_t dt_of(uint8_t btrfs_type)
+{
+	static const uint8_t types[] = {
+		[BTRFS_FT_UNKNOWN] = DT_UNKNOWN,
+		[BTRFS_FT_REG_FILE] = DT_REG,
+		[BTRFS_FT_DIR] = DT_DIR,
+		[BTRFS_FT_CHRDEV] = DT_CHR,
+		[BTRFS_FT_BLKDEV] = DT_BLK,
+		[BTRFS_FT_FIFO] = DT_FIFO,
+		[BTRFS_FT_SOCK] = DT_SOCK,
+		[BTRFS_FT_SYMLINK] = DT_LNK,
+	};
+
+	btrfs_type &= (uint8_t)~BTRFS_FT_ENCRYPTED;
+	return btrfs_type < sizeof(types) ? types[btrfs_type] : DT_UNKNOWN;
+}
+
+/*
+ * The attributes of an entry of the same subvolume. 0; 1: the entry leads nowhere;
+ * -EAGAIN: l->inodes needs a block that is not in memory; or an error.
+ */
+static int peek_attr(struct listing *l, uint64_t ino, struct fsc_attr *attr)
+{
+	struct btrfs_key key = key_make(ino, BTRFS_INODE_ITEM_KEY, 0);
+	int ret = tree_peek(&l->dir->subvol->root, &key, &l->inodes);
+
+	if (ret == 0)
+		inode_item_attr(l->dir->subvol, ino, path_data(&l->inodes), attr);
+	return ret;
+}
+
+/* Delivers the entry that the path is at. 0, or as peek_attr() when that has no answer yet. */
+static int deliver(struct listing *l, const struct tree_path *path)
+{
+	const struct btrfs_dir_item *di = path_data(path);
+	struct btrfs_key at = key_from_disk(&di->location);
+	struct fsc_attr attr;
+	struct fsc_dirent entry = {
+		.name = dir_item_name(di),
+		.name_len = GET(di, name_len),
+		.index = path_key(path).offset,
+		.subvol = l->dir->subvol->id,
+		.ino = at.objectid,
+		.type = dt_of(di->type),
+	};
+
+	if (at.type == BTRFS_ROOT_ITEM_KEY) {
+		entry.subvol = at.objectid;
+	} else if (l->flags & FSC_READDIR_ATTR) {
+		int ret = peek_attr(l, at.objectid, &attr);
+
+		if (ret == -EAGAIN) {
+			l->lacks_block = true;
+			return ret;
+		}
+		/* An entry that can't be read does not hide the others. */
+		if (ret == 0)
+			entry.attr = &attr;
+	}
+	if (!l->fn(l->arg, &entry)) {
+		l->stopped = true;
+		return 0;
+	}
+	l->n_delivered++;
+	l->from = entry.index + 1;
+	return 0;
+}
+
+/* Lists with what is in memory. 0: l->stopped, or at the end; -EAGAIN as deliver(). */
+static int list_some(struct fsc_ctx *ctx, struct listing *l)
+{
+	struct btrfs_key key = key_make(l->dir->ino, BTRFS_DIR_INDEX_KEY, l->from);
+	struct tree_path path = PATH_INIT;
+	int ret = tree_search(ctx, &l->dir->subvol->root, &key, &path);
+
+	while (ret >= 0 && path_is_at(&path, l->dir->ino, BTRFS_DIR_INDEX_KEY) &&
+		path_key(&path).offset <= l->to) {
+		ret = deliver(l, &path);
+		if (ret < 0 || l->stopped)
+			break;
+		/* tree_next() may unlock: what was found under the lock is then void. */
+		if (path.slot[0] + 1 >= block_nritems(path.block[0]->data))
+			path_release(&l->inodes);
+		ret = tree_next(ctx, &path);
+	}
+	path_release(&path);
+	return ret < 0 ? ret : 0;
+}
+
+int fsc_readdir(struct fsc_ctx *ctx, struct fsc_inode *dir, uint64_t from, uint64_t to,
+	unsigned flags, fsc_dirent_fn fn, void *arg, bool *eof)
+{
+	struct listing l = {
+		.dir = dir,
+		.from = from < FIRST_INDEX ? FIRST_INDEX : from,
+		.to = to < LAST_INDEX ? to : LAST_INDEX,
+		.flags = flags,
+		.fn = fn,
+		.arg = arg,
+		.inodes = PATH_INIT,
+	};
+	int ret = check_dir(dir);
+
+	*eof = false;
+	if (ret)
+		return ret;
+	if (l.from > l.to || dir->ino == FSC_INO_STUB) {
+		*eof = true;
+		return 0;
+	}
+	do {
+		l.lacks_block = false;
+		ret = list_some(ctx, &l);
+		if (l.lacks_block)
+			ret = tree_read_needed(ctx, &l.inodes);
+		path_release(&l.inodes);
+	} while (!ret && l.lacks_block);
+	if (ret == -EAGAIN && l.n_delivered)
+		return 0;
+	if (!ret)
+		*eof = !l.stopped;
+	return ret;
+}
+
+int fsc_dir_last_index(struct fsc_ctx *ctx, struct fsc_inode *dir, uint64_t *out)
+{
+	struct btrfs_key key = key_make(dir->ino, BTRFS_DIR_INDEX_KEY, UINT64_MAX);
+	struct tree_path path = PATH_INIT;
+	int ret = check_dir(dir);
+
+	*out = FIRST_INDEX - 1;
+	if (ret || dir->ino == FSC_INO_STUB)
+		return ret;
+	ret = tree_search_before(ctx, &dir->subvol->root, &key, &path);
+	if (ret < 0)
+		return ret == -ENOENT ? 0 : ret;
+	if (path_is_at(&path, dir->ino, BTRFS_DIR_INDEX_KEY))
+		*out = path_key(&path).offset;
+	path_release(&path);
+	return 0;
+}

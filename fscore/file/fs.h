@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * What everything that serves files shares: the open volume (struct fsc_volume of
+ * fscore.h) and its subvolumes. volume/ fills it in; nothing else lives here.
+ */
+#ifndef FSCORE_FILE_FS_H
+#define FSCORE_FILE_FS_H
+
+#include <stdatomic.h>
+
+#include "base/lock.h"
+#include "fscore/format/disk.h"
+#include "fscore/io/chunk_map.h"
+#include "fscore/io/dev.h"
+#include "fscore/io/page_pool.h"
+#include "fscore/tree/meta_cache.h"
+#include "fscore/tree/search.h"
+
+#define SUBVOL_BUCKETS 1024u
+#define INODE_SHARDS   64u
+
+/*
+ * One subvolume in memory; made when it is first used, and kept until the volume
+ * is closed. Immutable but for the root, which has a lock of its own.
+ */
+struct subvol {
+	struct subvol *next; /* hash chain; guarded by fsc_volume.subvol_lock */
+	struct fsc_volume *vol;
+	uint64_t id;
+	struct tree_root root;
+	uint64_t root_dirid;
+	uint64_t flags; /* BTRFS_ROOT_* */
+	uint64_t generation;
+	uint8_t uuid[FSC_UUID_BYTES];
+	struct fsc_time otime;
+	/* Where its name is: 0 for the top, and for one whose name is not there. */
+	uint64_t parent_id;
+	uint64_t parent_dirid;
+};
+
+/* The inodes of one hash shard. Locking: lock (RANK_INODE_TABLE). */
+struct inode_shard {
+	struct short_lock lock;
+	struct fsc_inode **buckets;
+	struct fsc_inode *newest, *oldest; /* in order of their coming */
+	size_t n_inodes;
+	uint64_t hits, misses, evictions;
+};
+
+struct fs_stats {
+	_Atomic uint64_t page_hits, page_misses;
+	_Atomic uint64_t csum_errors, mirror_repairs, readahead_bytes;
+};
+
+struct fsc_volume {
+	/* immutable after open */
+	struct dev *dev;
+	struct btrfs_super_block super;
+	struct volume_geometry geo;
+	bool read_only;
+	uint64_t default_subvol;
+	struct chunk_map chunks;
+	struct meta_cache meta;
+	struct page_pool pages;
+	struct tree_root chunk_tree;
+	struct tree_root root_tree;
+	struct tree_root csum_tree;
+	bool has_csum_tree;			/* false: its root could not be found */
+	size_t inodes_per_shard, inode_buckets; /* both powers of two */
+
+	/* guarded by subvol_lock (RANK_SUBVOL_TABLE) */
+	struct short_lock subvol_lock;
+	struct subvol *subvols[SUBVOL_BUCKETS];
+
+	struct inode_shard inodes[INODE_SHARDS];
+	struct fs_stats stats;
+};
+
+/* Counts up a statistic. */
+static inline void stat_add(_Atomic uint64_t *counter, uint64_t n)
+{
+	atomic_fetch_add_explicit(counter, n, memory_order_relaxed);
+}
+
+#endif
