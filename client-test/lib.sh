@@ -55,6 +55,7 @@ lab_enter() {
 		exit $rc
 	fi
 	lab_tmp=$LAB_INSIDE
+	ulimit -n 65536 2>/dev/null || ulimit -n "$(ulimit -Hn)" # servers with 10,000 connections
 	ip link set lo up
 	# glibc's AI_ADDRCONFIG takes no notice of loopback addresses, and so Ganesha's
 	# Bind_addr would not resolve: give the namespace one more address.
@@ -139,7 +140,7 @@ lab_ganesha() {
 			Bind_addr = $addr; NFS_Port = $port; MNT_Port = $((port - 1));
 			NLM_Port = $((port - 2)); Rquota_Port = $((port - 3));
 			Protocols = 3, 4; Enable_UDP = false; Enable_RQUOTA = false;
-			mount_path_pseudo = false;
+			mount_path_pseudo = false; RPC_Max_Connections = 20000;
 		}
 		NFSv4 {
 			Graceless = true; Grace_Period = 5; Lease_Lifetime = 10;
