@@ -140,7 +140,7 @@ lab_ganesha() {
 			Bind_addr = $addr; NFS_Port = $port; MNT_Port = $((port - 1));
 			NLM_Port = $((port - 2)); Rquota_Port = $((port - 3));
 			Protocols = 3, 4; Enable_UDP = false; Enable_RQUOTA = false;
-			mount_path_pseudo = false; RPC_Max_Connections = 20000;
+			mount_path_pseudo = false; RPC_Max_Connections = 10000;
 		}
 		NFSv4 {
 			Graceless = true; Grace_Period = 5; Lease_Lifetime = 10;
