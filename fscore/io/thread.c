@@ -229,17 +229,26 @@ unsigned fsc_thread_reap(struct fsc_thread *t)
 	return ran;
 }
 
+/* Whether the eventfd tells of all there is to do: not of what was reaped, but not run. */
+static bool may_sleep(struct fsc_thread *t)
+{
+	return !t->taken_first && !atomic_load(&t->woken);
+}
+
 void fsc_thread_wait(struct fsc_thread *t)
 {
 	might_wait("fsc_thread_wait");
 	for (;;) {
 		struct pollfd pfd = {.fd = t->event_fd, .events = POLLIN};
+		bool woken;
+		unsigned ran;
 
 		fsc_thread_flush(t);
-		/* Within a message: the eventfd does not tell of those taken with it. */
-		if (!t->taken_first)
+		if (may_sleep(t))
 			poll(&pfd, 1, -1);
-		if (fsc_thread_reap(t) || atomic_exchange(&t->woken, false))
+		ran = fsc_thread_reap(t);
+		woken = atomic_exchange(&t->woken, false);
+		if (ran || woken)
 			return;
 	}
 }
