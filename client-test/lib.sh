@@ -95,7 +95,8 @@ lab_umount() {
 # lab_wait_log PID FILE PATTERN SECONDS: until FILE has a line with PATTERN; fails
 # when the process ends first.
 lab_wait_log() {
-	timeout "$4" tail --pid="$1" -c +1 -s 0.05 -f "$2" 2>/dev/null | grep -q -m1 -- "$3"
+	# grep stops at the first match, and tail, of a closed pipe: no failure.
+	(set +o pipefail; timeout "$4" tail --pid="$1" -c +1 -s 0.05 -f "$2" 2>/dev/null | grep -q -m1 -- "$3")
 }
 
 declare -A lab_pid

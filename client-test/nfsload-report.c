@@ -8,15 +8,16 @@
 #include <string.h>
 #include <unistd.h>
 
-/* CPU seconds (user + system) of one process, from /proc. */
-double cpu_of(pid_t pid)
+/* From clock ticks of 10 ms, but of threads that have ended, too. */
+static double cpu_by_ticks(pid_t pid)
 {
 	char path[64], line[1024], *p;
 	unsigned long u = 0, s = 0;
 	FILE *f;
 
-	sprintf(path, "/proc/%d/stat", pid);
-	if (!(f = fopen(path, "r")))
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	f = fopen(path, "r");
+	if (!f)
 		return 0;
 	if (fgets(line, sizeof(line), f) && (p = strrchr(line, ')')))
 		sscanf(p + 2,
@@ -24,6 +25,42 @@ double cpu_of(pid_t pid)
 			&u, &s);
 	fclose(f);
 	return (double)(u + s) / (double)sysconf(_SC_CLK_TCK);
+}
+
+/* Nanoseconds the living threads of a process have run. */
+static uint64_t cpu_of_threads(pid_t pid)
+{
+	char path[64];
+	struct dirent *e;
+	uint64_t sum = 0;
+	DIR *dir;
+
+	snprintf(path, sizeof(path), "/proc/%d/task", pid);
+	dir = opendir(path);
+	while (dir && (e = readdir(dir))) {
+		char file[350];
+		uint64_t ns;
+		FILE *f;
+
+		snprintf(
+			file, sizeof(file), "%s/%s/schedstat", path, e->d_name);
+		f = e->d_name[0] == '.' ? NULL : fopen(file, "r");
+		if (!f)
+			continue;
+		if (fscanf(f, "%lu", &ns) == 1)
+			sum += ns;
+		fclose(f);
+	}
+	if (dir)
+		closedir(dir);
+	return sum;
+}
+
+double cpu_of(pid_t pid)
+{
+	uint64_t ns = cpu_of_threads(pid);
+
+	return ns ? (double)ns / 1e9 : cpu_by_ticks(pid);
 }
 
 /* CPU seconds of all kernel threads: where the kernel's file system does its
@@ -41,14 +78,15 @@ double cpu_of_kernel_threads(void)
 
 		if (e->d_name[0] < '1' || e->d_name[0] > '9')
 			continue;
-		sprintf(path, "/proc/%s/stat", e->d_name);
-		if (!(f = fopen(path, "r")))
+		snprintf(path, sizeof(path), "/proc/%s/stat", e->d_name);
+		f = fopen(path, "r");
+		if (!f)
 			continue;
 		if (fgets(line, sizeof(line), f) && (p = strrchr(line, ')')))
 			sscanf(p + 2, "%*c %d", &ppid);
 		fclose(f);
 		if (ppid == 2)
-			sum += cpu_of(atoi(e->d_name));
+			sum += cpu_by_ticks(atoi(e->d_name));
 	}
 	if (dir)
 		closedir(dir);
@@ -61,8 +99,9 @@ double rss_kib(pid_t pid)
 	long size = 0, rss = 0;
 	FILE *f;
 
-	sprintf(path, "/proc/%d/statm", pid);
-	if (!(f = fopen(path, "r")))
+	snprintf(path, sizeof(path), "/proc/%d/statm", pid);
+	f = fopen(path, "r");
+	if (!f)
 		return 0;
 	if (fscanf(f, "%ld %ld", &size, &rss) != 2)
 		rss = 0;
