@@ -32,6 +32,7 @@ struct block_expect {
 	bool have_first_key; /* in the parent; not for a root */
 	struct btrfs_key first_key;
 	uint64_t owner; /* the root's id; 0: not checked (blocks shared by snapshots) */
+	uint64_t tree;	/* the root's id, for messages */
 };
 
 /*

@@ -269,7 +269,7 @@ static void copy_read(struct io_req *req)
 	}
 	atomic_fetch_add_explicit(&mc->bad_copies, 1, memory_order_relaxed);
 	log_limited(LOG_LVL_ERROR, "tree block %llu (tree %lld, level %u), copy %u of %u: %s",
-		(unsigned long long)mr->expect.logical, (long long)mr->expect.owner,
+		(unsigned long long)mr->expect.logical, (long long)mr->expect.tree,
 		mr->expect.level, mr->mirror + 1, mr->place.n_mirrors, why);
 	if (++mr->mirror < mr->place.n_mirrors)
 		submit_mirror(mr, req->thread);

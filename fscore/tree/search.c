@@ -69,6 +69,7 @@ static void expect_root(const struct tree_root *root, struct block_expect *expec
 		.generation = root->generation,
 		.level = root->level,
 		.owner = root->shared_blocks ? 0 : root->id,
+		.tree = root->id,
 	};
 }
 
@@ -84,6 +85,7 @@ static void expect_child(
 		.have_first_key = true,
 		.first_key = key_from_disk(&ptr->key),
 		.owner = root->shared_blocks ? 0 : root->id,
+		.tree = root->id,
 	};
 }
 
