@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "server/daemon.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/resource.h>
+
+#include "base/log.h"
+#include "base/util.h"
+#include "server/ctl/ctl.h"
+#include "server/jobs.h"
+#include "server/listener.h"
+#include "server/loop.h"
+#include "server/mount/mount_list.h"
+#include "server/rpcbind.h"
+
+#define DEFAULT_LISTEN "0.0.0.0:2049"
+/* What all loops together may hold in flight: replies, their pages, requests. */
+#define IN_FLIGHT_MAX (256u << 20)
+#define IN_FLIGHT_MIN (8u << 20)
+#define DEFAULT_CACHE (256u << 20)
+
+static int open_volume(struct daemon *d, const struct srv_config *config)
+{
+	/* Until changes are served, nothing must be able to make one. */
+	struct fsc_open_options opt = {
+		.cache_bytes = config->cache_bytes, .read_only = true};
+	int ret = fsc_thread_create(&d->thread);
+
+	if (ret) {
+		log_error("io_uring: %s", strerror(-ret));
+		return ret;
+	}
+	ret = fsc_volume_open(d->thread, config->volume, &opt, &d->srv.vol);
+	if (ret) {
+		log_error("%s: %s", config->volume, strerror(-ret));
+		return ret;
+	}
+	fsc_volume_info(d->srv.vol, &d->srv.vol_info);
+	if (exports_any_writable(config->exports))
+		log_notice("writing is not served yet: every export is "
+			   "read-only");
+	ret = exports_resolve(config->exports, d->thread, d->srv.vol);
+	d->srv.exports = config->exports;
+	return ret;
+}
+
+static int make_shared(struct daemon *d, const struct srv_config *config)
+{
+	/* At least one worker is always left to other tenants. */
+	unsigned per_tenant = config->workers - config->workers / 4;
+	int ret;
+
+	if (per_tenant == config->workers && per_tenant > 1)
+		per_tenant--;
+	if (getrandom(d->srv.write_verf, sizeof(d->srv.write_verf), 0) !=
+		sizeof(d->srv.write_verf))
+		return -EIO;
+	d->srv.mounts = mount_list_create();
+	if (!d->srv.mounts)
+		return -ENOMEM;
+	ret = jobs_create(
+		&d->srv, config->workers, per_tenant, &d->srv.jobs);
+	if (ret)
+		log_error("workers: %s", strerror(-ret));
+	return ret;
+}
+
+static unsigned cpus(void)
+{
+	cpu_set_t set;
+
+	if (sched_getaffinity(0, sizeof(set), &set))
+		return 1;
+	return (unsigned)MAX(CPU_COUNT(&set), 1);
+}
+
+static struct loop_limits limits_of(
+	const struct srv_config *config, unsigned loops)
+{
+	uint64_t cache =
+		config->cache_bytes ? config->cache_bytes : DEFAULT_CACHE;
+	uint64_t bytes = MIN(cache / 4, (uint64_t)IN_FLIGHT_MAX) / loops;
+
+	return (struct loop_limits){
+		.connections = (config->connections + loops - 1) / loops,
+		.memory_bytes = MAX(bytes, (uint64_t)IN_FLIGHT_MIN),
+	};
+}
+
+static int make_loops(struct daemon *d, const struct srv_config *config)
+{
+	unsigned n = config->loops ? config->loops : cpus();
+	struct loop_limits limits = limits_of(config, n);
+
+	d->loops = calloc(n, sizeof(struct loop *));
+	if (!d->loops)
+		return -ENOMEM;
+	for (; d->n_loops < n; d->n_loops++) {
+		int ret = loop_create(&d->srv, d->n_loops, &limits,
+			&d->loops[d->n_loops]);
+
+		if (ret) {
+			log_error("event loop: %s", strerror(-ret));
+			return ret;
+		}
+	}
+	return 0;
+}
+
+static int make_listeners(struct daemon *d, const struct srv_config *config)
+{
+	size_t n = MAX(config->n_listen, (size_t)1);
+
+	for (; d->n_listeners < n; d->n_listeners++) {
+		const char *spec = config->n_listen
+					   ? config->listen[d->n_listeners]
+					   : DEFAULT_LISTEN;
+		int ret = listener_create(spec, d->loops, d->n_loops,
+			&d->listeners[d->n_listeners]);
+
+		if (ret)
+			return ret;
+	}
+	return 0;
+}
+
+static int start_loops(struct daemon *d)
+{
+	for (; d->n_started < d->n_loops; d->n_started++) {
+		int ret = loop_start(d->loops[d->n_started]);
+
+		if (ret) {
+			log_error("thread: %s", strerror(-ret));
+			return ret;
+		}
+	}
+	return 0;
+}
+
+static void raise_file_limit(void)
+{
+	struct rlimit lim;
+
+	if (getrlimit(RLIMIT_NOFILE, &lim) || lim.rlim_cur == lim.rlim_max)
+		return;
+	lim.rlim_cur = lim.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &lim);
+}
+
+int daemon_start(struct daemon *d, const struct srv_config *config)
+{
+	int ret;
+
+	raise_file_limit();
+	ret = open_volume(d, config);
+	if (!ret)
+		ret = make_shared(d, config);
+	if (!ret)
+		ret = make_loops(d, config);
+	if (!ret)
+		ret = make_listeners(d, config);
+	if (!ret && config->socket)
+		ret = ctl_create(d, config->socket, &d->ctl);
+	if (!ret)
+		ret = start_loops(d);
+	if (!ret && config->rpcbind)
+		d->rpcbind = rpcbind_register(
+			listener_family(d->listeners[0]),
+			listener_port(d->listeners[0]));
+	return ret;
+}
+
+static void stop_loops(struct daemon *d)
+{
+	if (d->n_started)
+		for (size_t i = 0; i < d->n_listeners; i++)
+			listener_stop(d->listeners[i]);
+	for (unsigned i = 0; i < d->n_started; i++)
+		loop_stop(d->loops[i]);
+	for (unsigned i = 0; i < d->n_started; i++)
+		loop_join(d->loops[i]);
+}
+
+void daemon_stop(struct daemon *d)
+{
+	rpcbind_unregister(d->rpcbind);
+	ctl_destroy(d->ctl);
+	stop_loops(d);
+	jobs_destroy(d->srv.jobs);
+	for (size_t i = 0; i < d->n_listeners; i++)
+		listener_destroy(d->listeners[i]);
+	for (unsigned i = 0; i < d->n_loops; i++)
+		loop_destroy(d->loops[i]);
+	free(d->loops);
+	mount_list_destroy(d->srv.mounts);
+	fsc_volume_close(d->thread, d->srv.vol);
+	fsc_thread_destroy(d->thread);
+}

@@ -1,0 +1,490 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "server/rpc/dispatch.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/util.h"
+#include "proto/record.h"
+#include "server/errors.h"
+
+/* Any reply but for what follows its head as a body or as pages. */
+#define HEAD_BYTES_MAX 512u
+/* Smaller data are copied behind the head: cheaper than pieces of their own. */
+#define COPY_MAX 512u
+/* What a request without much of a reply counts. */
+#define CHARGE_MIN 512u
+
+_Static_assert(4 + RPC_REPLY_HEAD_BYTES + NFS3_RES_BYTES_MAX <= HEAD_BYTES_MAX,
+	"a head fits");
+
+static void run_on_worker(struct job *job, struct srv_thread *worker);
+static void back_on_loop(struct fsc_msg *msg);
+
+const struct srv_program *const programs[] = {
+	&nfs3_program, &mount3_program, NULL};
+
+const struct srv_program *program_find(uint32_t number)
+{
+	for (unsigned i = 0; programs[i]; i++)
+		if (programs[i]->number == number)
+			return programs[i];
+	return NULL;
+}
+
+/* ---------------------------------------------------------- loop and peer */
+
+static void owner_put(void *owner)
+{
+	request_put(owner);
+}
+
+void rpc_loop_init(struct rpc_loop *loop, struct server *srv,
+	struct fsc_thread *fsc, struct loop_counters *counters)
+{
+	memset(loop, 0, sizeof(*loop));
+	loop->thread.srv = srv;
+	loop->thread.fsc = fsc;
+	loop->counters = counters;
+	outq_pool_init(&loop->out_pool, owner_put);
+}
+
+void rpc_loop_fini(struct rpc_loop *loop)
+{
+	while (loop->free) {
+		struct request *req = loop->free;
+
+		loop->free = req->next;
+		free(req);
+	}
+	while (loop->free_bodies) {
+		void *body = loop->free_bodies;
+
+		memcpy(&loop->free_bodies, body, sizeof(void *));
+		free(body);
+	}
+	outq_pool_fini(&loop->out_pool);
+}
+
+void rpc_peer_init(struct rpc_peer *peer, struct rpc_loop *loop,
+	const struct net_addr *addr, void (*ready)(struct rpc_peer *peer))
+{
+	memset(peer, 0, sizeof(*peer));
+	peer->loop = loop;
+	peer->addr = *addr;
+	peer->ready = ready;
+	outq_init(&peer->out);
+}
+
+void rpc_peer_close(struct rpc_peer *peer)
+{
+	peer->closed = true;
+	outq_clear(&peer->out, &peer->loop->out_pool);
+}
+
+const struct export_rules *rpc_peer_rules(
+	struct rpc_peer *peer, const struct export *e)
+{
+	if (peer->last_export != e) {
+		peer->last_rules = export_match(e, &peer->addr);
+		peer->last_export = e;
+	}
+	return peer->last_rules;
+}
+
+/* ---------------------------------------------------------------- replies */
+
+/* Starts a reply behind room for its record mark. */
+static bool reply_begin(struct rpc_peer *peer, struct wire_out *out)
+{
+	uint8_t *p = outq_reserve(
+		&peer->out, &peer->loop->out_pool, HEAD_BYTES_MAX + COPY_MAX);
+
+	if (!p)
+		return false;
+	wire_out_init(out, p, HEAD_BYTES_MAX + COPY_MAX);
+	wire_reserve(out, 4);
+	return true;
+}
+
+/* more: bytes of the record that are queued behind the head. */
+static void reply_commit(
+	struct rpc_peer *peer, const struct wire_out *out, size_t more)
+{
+	const struct outq_block *b = peer->out.tail;
+	size_t len = (size_t)(out->p - (b->data + b->used));
+
+	wire_set_u32(peer->out.tail->data + b->used,
+		(uint32_t)(len - 4 + more) | RECORD_LAST);
+	outq_commit(&peer->out, len);
+}
+
+static int reply_error(
+	struct rpc_peer *peer, const struct rpc_call *call, int kind)
+{
+	struct wire_out out;
+
+	counter_add(&peer->loop->counters->rpc_errors, 1);
+	if (!reply_begin(peer, &out))
+		return -ENOMEM;
+	rpc_put_accepted(&out, call->xid, (enum rpc_accept_stat)kind);
+	reply_commit(peer, &out, 0);
+	return 0;
+}
+
+static int reply_denied(struct rpc_peer *peer, const struct rpc_call *call)
+{
+	struct wire_out out;
+
+	counter_add(&peer->loop->counters->rpc_errors, 1);
+	if (!reply_begin(peer, &out))
+		return -ENOMEM;
+	if (call->rpc_version != RPC_VERSION)
+		rpc_put_rpc_mismatch(&out, call->xid);
+	else
+		rpc_put_auth_error(&out, call->xid, call->auth);
+	reply_commit(peer, &out, 0);
+	return 0;
+}
+
+static int reply_bad_version(struct rpc_peer *peer, const struct rpc_call *call,
+	const struct srv_program *prog)
+{
+	struct wire_out out;
+
+	counter_add(&peer->loop->counters->rpc_errors, 1);
+	if (!reply_begin(peer, &out))
+		return -ENOMEM;
+	rpc_put_prog_mismatch(&out, call->xid, prog->version, prog->version);
+	reply_commit(peer, &out, 0);
+	return 0;
+}
+
+/* What follows the head of a successful reply. */
+struct tail {
+	const struct iovec *iov;
+	unsigned n_iov;
+	size_t len;
+};
+
+static struct tail tail_of(struct request *req, struct iovec *one)
+{
+	struct tail t = {NULL, 0, 0};
+
+	if (req->op->flags & OP_READ) {
+		t.iov = req->rd.iov;
+		t.n_iov = req->rd.n_iov;
+		t.len = req->rd.result_bytes;
+	} else if (req->op->flags & OP_BODY) {
+		one->iov_base = req->body;
+		one->iov_len = t.len = req->body_len;
+		t.iov = one;
+		t.n_iov = 1;
+	}
+	return t;
+}
+
+static void copy_tail(struct wire_out *out, const struct tail *t)
+{
+	size_t left = t->len;
+
+	for (unsigned i = 0; i < t->n_iov && left; i++) {
+		size_t n = MIN(t->iov[i].iov_len, left);
+		uint8_t *p = wire_reserve(out, n);
+
+		if (!p)
+			return;
+		memcpy(p, t->iov[i].iov_base, n);
+		left -= n;
+	}
+}
+
+static void put_padding(struct wire_out *out, size_t len)
+{
+	size_t pad = wire_padded(len) - len;
+	uint8_t *p = wire_reserve(out, pad);
+
+	if (p)
+		memset(p, 0, pad);
+}
+
+/* The queue takes the request over, until its data have been sent. */
+static void queue_tail(struct request *req, const struct tail *t)
+{
+	static const uint8_t zeros[4];
+	struct rpc_peer *peer = req->peer;
+	struct outq_pool *pool = &peer->loop->out_pool;
+	struct iovec pad = {(void *)(uintptr_t)zeros,
+		wire_padded(t->len) - t->len};
+	bool taken;
+
+	req->state = REQUEST_SENDING;
+	taken = outq_add_pieces(
+		&peer->out, pool, t->iov, t->n_iov, t->len, req);
+	if (taken && (!pad.iov_len || outq_add_pieces(&peer->out, pool, &pad, 1,
+					      pad.iov_len, NULL)))
+		return;
+	/* Half a reply is queued: nothing sensible can follow it. */
+	log_limited(LOG_LVL_ERROR, "out of memory for a reply");
+	rpc_peer_close(peer);
+	if (!taken)
+		request_put(req);
+}
+
+static void count_end(struct request *req, bool failed)
+{
+	struct op_counters *c = req->counters;
+
+	if (failed)
+		counter_add(&c->errors, 1);
+	hist_add(&c->latency, clock_now_ns() - req->start_ns);
+}
+
+/* The reply of a request that has ended, and the end of the request. */
+static void finish(struct request *req, int result)
+{
+	struct rpc_peer *peer = req->peer;
+	uint32_t status = req->program->status(result);
+	struct tail tail = {NULL, 0, 0};
+	struct wire_out out;
+	struct iovec one;
+
+	req->state = REQUEST_DONE;
+	count_end(req, status != 0);
+	if (peer->closed || !reply_begin(peer, &out)) {
+		request_put(req);
+		return;
+	}
+	/* Without results of its own an operation has no other way to fail. */
+	rpc_put_accepted(&out, req->call.xid,
+		status && !req->op->encode ? RPC_SYSTEM_ERR : RPC_SUCCESS);
+	if (req->op->encode)
+		req->op->encode(&out, status, &req->res);
+	if (!status)
+		tail = tail_of(req, &one);
+	if (tail.len <= COPY_MAX - 4) {
+		copy_tail(&out, &tail);
+		put_padding(&out, tail.len);
+		reply_commit(peer, &out, 0);
+		request_put(req);
+		return;
+	}
+	reply_commit(peer, &out, wire_padded(tail.len));
+	queue_tail(req, &tail);
+}
+
+/* -------------------------------------------------------------- execution */
+
+static bool decode_args(
+	struct request *req, const uint8_t *data, size_t len, size_t args_off)
+{
+	struct wire_in in;
+
+	if (!req->op->decode)
+		return true;
+	wire_in_init(&in, data + args_off, len - args_off);
+	return req->op->decode(&in, &req->args);
+}
+
+/*
+ * The record leaves the loop's buffer before the request ends: decode the
+ * arguments again from a copy, so that no operation needs code to copy its own.
+ */
+static bool keep_record(
+	struct request *req, const uint8_t *data, size_t len, size_t args_off)
+{
+	struct rpc_record *r = &req->record;
+
+	r->data = len <= sizeof(r->small) ? r->small : malloc(len);
+	if (!r->data)
+		return false;
+	memcpy(r->data, data, len);
+	return decode_args(req, r->data, len, args_off);
+}
+
+static int to_worker(struct request *req)
+{
+	unsigned why = (unsigned)req->ctx.blocked % FSC_BLOCKED_REASONS;
+
+	req->state = REQUEST_QUEUED;
+	counter_add(&req->counters->done_worker, 1);
+	counter_add(&req->counters->blocked[why], 1);
+	request_reset(req);
+	req->job.tenant = req->tenant;
+	req->job.cost = JOBS_QUANTUM + req->charge / 4096;
+	req->job.run = run_on_worker;
+	return jobs_add(req->loop->thread.srv->jobs, &req->job);
+}
+
+/* It ended where no run has filled in the results: they hold nothing then. */
+static void finish_unrun(struct request *req, int result)
+{
+	memset(&req->res, 0, sizeof(req->res));
+	finish(req, result);
+}
+
+static void run_on_worker(struct job *job, struct srv_thread *worker)
+{
+	struct request *req = container_of(job, struct request, job);
+
+	req->thread = worker;
+	req->ctx = (struct fsc_ctx){.thread = worker->fsc};
+	req->result = req->op->run(req);
+	req->msg.fn = back_on_loop;
+	fsc_thread_post(req->loop->thread.fsc, &req->msg);
+}
+
+static void back_on_loop(struct fsc_msg *msg)
+{
+	struct request *req = container_of(msg, struct request, msg);
+	struct rpc_peer *peer = req->peer;
+
+	req->thread = &req->loop->thread;
+	finish(req, req->result);
+	peer->ready(peer);
+}
+
+/* The I/O that a request was parked on has ended: run() looks at its result. */
+static void read_done(struct fsc_read *rd)
+{
+	struct request *req = container_of(rd, struct request, rd);
+	struct rpc_peer *peer = req->peer;
+	int ret;
+
+	req->read_ended = true;
+	ret = req->op->run(req);
+	if (ret == -EAGAIN) {
+		ret = req->args_lost ? -ENOMEM : to_worker(req);
+		if (!ret)
+			return;
+		finish_unrun(req, ret);
+	} else {
+		counter_add(&req->counters->done_async, 1);
+		finish(req, ret);
+	}
+	peer->ready(peer);
+}
+
+/* Takes what the request will hold into account until it is freed. */
+static void charge(struct request *req)
+{
+	req->charge = CHARGE_MIN;
+	if (req->op->charge)
+		req->charge += req->op->charge(&req->args);
+	req->peer->request_bytes += req->charge;
+	req->loop->request_bytes += req->charge;
+}
+
+/* The first run, on the loop, without waiting. */
+static void run_inline(
+	struct request *req, const uint8_t *data, size_t len, size_t args_off)
+{
+	int ret;
+
+	req->thread = &req->loop->thread;
+	req->ctx.thread = req->thread->fsc;
+	req->ctx.flags = FSC_NOWAIT;
+	req->ctx.blocked = FSC_BLOCKED_NOT;
+	req->rd.done = read_done;
+	ret = req->op->run(req);
+	if (ret != -EAGAIN && ret != -EINPROGRESS) {
+		counter_add(&req->counters->done_inline, 1);
+		finish(req, ret);
+		return;
+	}
+	if (ret == -EINPROGRESS) {
+		/* A read under way cannot be called back: memory first. */
+		req->state = REQUEST_READING;
+		if (!keep_record(req, data, len, args_off))
+			req->args_lost = true;
+		return;
+	}
+	ret = keep_record(req, data, len, args_off) ? to_worker(req) : -ENOMEM;
+	if (ret)
+		finish_unrun(req, ret);
+}
+
+static int start(struct rpc_peer *peer, const struct rpc_call *call,
+	const struct srv_program *prog, const uint8_t *data, size_t len,
+	size_t args_off)
+{
+	struct request *req = request_get(peer);
+
+	if (!req)
+		return -ENOMEM;
+	req->program = prog;
+	req->op = &prog->ops[call->procedure];
+	req->counters = &peer->loop->counters
+				 ->op[prog->first_counter + call->procedure];
+	req->call = *call;
+	if (!decode_args(req, data, len, args_off)) {
+		request_put(req);
+		return reply_error(peer, call, RPC_GARBAGE_ARGS);
+	}
+	counter_add(&req->counters->calls, 1);
+	charge(req);
+	run_inline(req, data, len, args_off);
+	return 0;
+}
+
+/* A procedure that does nothing, which clients call to see whether we live. */
+static int reply_null(struct rpc_peer *peer, const struct rpc_call *call,
+	struct op_counters *c)
+{
+	struct wire_out out;
+
+	counter_add(&c->calls, 1);
+	counter_add(&c->done_inline, 1);
+	hist_add(&c->latency, clock_now_ns() - peer->loop->now_ns);
+	if (!reply_begin(peer, &out))
+		return -ENOMEM;
+	rpc_put_accepted(&out, call->xid, RPC_SUCCESS);
+	reply_commit(peer, &out, 0);
+	return 0;
+}
+
+static int dispatch_call(struct rpc_peer *peer, const struct rpc_call *call,
+	const uint8_t *data, size_t len, size_t args_off)
+{
+	const struct srv_program *prog;
+
+	if (call->auth != RPC_AUTH_OK)
+		return reply_denied(peer, call);
+	prog = program_find(call->program);
+	if (!prog)
+		return reply_error(peer, call, RPC_PROG_UNAVAIL);
+	if (call->version != prog->version)
+		return reply_bad_version(peer, call, prog);
+	if (call->procedure >= prog->n_ops)
+		return reply_error(peer, call, RPC_PROC_UNAVAIL);
+	if (!prog->ops[call->procedure].run)
+		return reply_null(peer, call,
+			&peer->loop->counters->op[prog->first_counter +
+						  call->procedure]);
+	return start(peer, call, prog, data, len, args_off);
+}
+
+int rpc_dispatch(struct rpc_peer *peer, const uint8_t *data, size_t len)
+{
+	struct rpc_call call;
+	struct wire_in in;
+	int ret = 0;
+
+	wire_in_init(&in, data, len);
+	switch (rpc_decode_call(&in, &call)) {
+	case RPC_IS_CALL:
+		ret = dispatch_call(
+			peer, &call, data, len, (size_t)(in.p - data));
+		break;
+	case RPC_BAD_VERSION:
+		ret = reply_denied(peer, &call);
+		break;
+	case RPC_IS_NOT_CALL:
+	case RPC_BAD_HEADER:
+		return -EBADMSG;
+	}
+	return peer->closed ? -ENOMEM : ret;
+}
