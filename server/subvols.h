@@ -16,7 +16,7 @@ struct srv_thread;
 
 #define SUBVOL_CACHE_SLOTS 256u
 
-struct subvol {
+struct srv_subvol {
 	uint64_t id; /* 0: the slot is empty */
 	uint64_t fsid;
 	bool read_only;
@@ -27,12 +27,12 @@ struct subvol {
 /* Owned by one thread. */
 struct subvol_cache {
 	uint64_t generation;
-	struct subvol slot[SUBVOL_CACHE_SLOTS];
+	struct srv_subvol slot[SUBVOL_CACHE_SLOTS];
 };
 
 /* -ENOENT: there is no such subvolume. */
-int subvol_get(struct srv_thread *t, struct fsc_ctx *ctx, uint64_t id,
-	struct subvol *out);
+int srv_subvol_get(struct srv_thread *t, struct fsc_ctx *ctx, uint64_t id,
+	struct srv_subvol *out);
 
 /* Any thread: exports or subvolumes have changed; forget what was cached. */
 void subvols_changed(void);

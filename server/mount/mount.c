@@ -76,11 +76,11 @@ static int walk(struct request *req, const char *rest)
 /* The walk may have crossed into a subvolume that is exported to others. */
 static int check_client(struct request *req, const char *path)
 {
-	struct subvol sv;
+	struct srv_subvol sv;
 	char text[NET_ADDR_TEXT];
 	int ret;
 
-	ret = subvol_get(
+	ret = srv_subvol_get(
 		req->thread, &req->ctx, req->object[0].attr.subvol, &sv);
 	if (ret)
 		return ret;

@@ -13,7 +13,7 @@
 /* The subvolume and the rules of an object; its inode is not needed yet. */
 static int find_rules(struct request *req, struct srv_object *o, uint64_t id)
 {
-	int ret = subvol_get(req->thread, &req->ctx, id, &o->subvol);
+	int ret = srv_subvol_get(req->thread, &req->ctx, id, &o->subvol);
 
 	if (ret)
 		return ret == -ENOENT ? -ESTALE : ret;

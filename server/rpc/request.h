@@ -46,7 +46,7 @@ enum request_state {
 /* An inode that a handle named, or that was looked up, and what goes with it. */
 struct srv_object {
 	struct fsc_inode *inode; /* a reference; NULL: none */
-	struct subvol subvol;
+	struct srv_subvol subvol;
 	const struct export_rules *rules;
 	struct fsc_attr attr;
 };
