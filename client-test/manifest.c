@@ -53,8 +53,8 @@ static void path_pop(size_t before)
 
 static void complain(const char *what)
 {
-	fprintf(stderr, "manifest: %s %s: %s\n", what,
-		path.bytes ? path.text : ".", strerror(errno));
+	fprintf(stderr, "manifest: %s %s: %s\n", what, path.bytes ? path.text : ".",
+		strerror(errno));
 	errors++;
 }
 
@@ -156,8 +156,7 @@ static void walk_dir(int fd);
  * automounted subvolume of an NFS mount. */
 static void walk_child_dir(int dir, const char *name)
 {
-	int fd = openat(
-		dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	int fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	struct stat st;
 
 	if (fd < 0) {
@@ -260,8 +259,7 @@ int main(int argc, char **argv)
 	read_buffer = malloc(READ_BYTES);
 	fd = open(argv[optind], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (!read_buffer || fd < 0 || fstat(fd, &st)) {
-		fprintf(stderr, "manifest: %s: %s\n", argv[optind],
-			strerror(errno));
+		fprintf(stderr, "manifest: %s: %s\n", argv[optind], strerror(errno));
 		return 2;
 	}
 	walk_out_begin(&out, &wo);

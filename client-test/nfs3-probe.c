@@ -105,15 +105,14 @@ static const struct probe_case *const tables[] = {
 	probe_fh_cases,
 };
 
-static const char usage[] =
-	"usage: nfs3-probe [options] HOST EXPORT\n"
-	"  EXPORT is a tree made by probe-tree, exported without root squash.\n"
-	"  --port P            NFS port (2049)\n"
-	"  --mount-port P      MOUNT port (the same as --port)\n"
-	"  --rw                the export is writable and may be changed\n"
-	"  --squash-export E   the same tree, exported with root squash\n"
-	"  --only PATTERN      only cases whose name matches (shell pattern)\n"
-	"  --list              only print the names of all cases\n";
+static const char usage[] = "usage: nfs3-probe [options] HOST EXPORT\n"
+			    "  EXPORT is a tree made by probe-tree, exported without root squash.\n"
+			    "  --port P            NFS port (2049)\n"
+			    "  --mount-port P      MOUNT port (the same as --port)\n"
+			    "  --rw                the export is writable and may be changed\n"
+			    "  --squash-export E   the same tree, exported with root squash\n"
+			    "  --only PATTERN      only cases whose name matches (shell pattern)\n"
+			    "  --list              only print the names of all cases\n";
 
 static const char *only;
 static int counts[3];
@@ -191,8 +190,7 @@ int main(int argc, char **argv)
 
 	parse_options(argc, argv, &list);
 	if (!list && run_case(set_up) != PASSED) {
-		printf("not ok set-up: %s\n0 passed, 1 failed, 0 skipped\n",
-			why);
+		printf("not ok set-up: %s\n0 passed, 1 failed, 0 skipped\n", why);
 		return 1;
 	}
 	for (size_t t = 0; t < sizeof(tables) / sizeof(tables[0]); t++)
@@ -206,8 +204,8 @@ int main(int argc, char **argv)
 		}
 	if (list)
 		return 0;
-	printf("%d passed, %d failed, %d skipped\n", counts[PASSED],
-		counts[FAILED], counts[SKIPPED]);
+	printf("%d passed, %d failed, %d skipped\n", counts[PASSED], counts[FAILED],
+		counts[SKIPPED]);
 	if (counts[PASSED] + counts[FAILED] == 0) {
 		fprintf(stderr, "nfs3-probe: no case ran\n");
 		return 1;

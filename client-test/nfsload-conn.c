@@ -23,8 +23,7 @@ void keep_fh(struct fh *to, const nfs_fh3 *from)
 
 void serve(struct conn *c) /* one round of the event loop */
 {
-	struct pollfd p = {.fd = rpc_get_fd(c->rpc),
-		.events = (short)rpc_which_events(c->rpc)};
+	struct pollfd p = {.fd = rpc_get_fd(c->rpc), .events = (short)rpc_which_events(c->rpc)};
 
 	if (poll(&p, 1, 60000) <= 0)
 		die("no answer from the server for 60 s");
@@ -44,8 +43,7 @@ void wait_for(struct conn *c, struct wait *w, int queued, const char *what)
 		die("%s: %s", what, rpc_get_error(c->rpc));
 }
 
-static void on_simple(
-	struct rpc_context *rpc, int status, void *data, void *priv)
+static void on_simple(struct rpc_context *rpc, int status, void *data, void *priv)
 {
 	struct wait *w = priv;
 
@@ -66,14 +64,11 @@ static void on_mnt(struct rpc_context *rpc, int status, void *data, void *priv)
 	w->code = r->fhs_status;
 	if (w->code == MNT3_OK) {
 		w->fh.len = r->mountres3_u.mountinfo.fhandle.fhandle3_len;
-		memcpy(w->fh.data,
-			r->mountres3_u.mountinfo.fhandle.fhandle3_val,
-			w->fh.len);
+		memcpy(w->fh.data, r->mountres3_u.mountinfo.fhandle.fhandle3_val, w->fh.len);
 	}
 }
 
-static void on_lookup_wait(
-	struct rpc_context *rpc, int status, void *data, void *priv)
+static void on_lookup_wait(struct rpc_context *rpc, int status, void *data, void *priv)
 {
 	struct wait *w = priv;
 	LOOKUP3res *r = data;
@@ -95,11 +90,9 @@ void on_create_wait(struct rpc_context *rpc, int status, void *data, void *priv)
 	if (status != RPC_STATUS_SUCCESS)
 		return;
 	w->code = r->status;
-	w->has_fh =
-		w->code == NFS3_OK && r->CREATE3res_u.resok.obj.handle_follows;
+	w->has_fh = w->code == NFS3_OK && r->CREATE3res_u.resok.obj.handle_follows;
 	if (w->has_fh)
-		keep_fh(&w->fh,
-			&r->CREATE3res_u.resok.obj.post_op_fh3_u.handle);
+		keep_fh(&w->fh, &r->CREATE3res_u.resok.obj.post_op_fh3_u.handle);
 }
 
 void on_status(struct rpc_context *rpc, int status, void *data, void *priv)
@@ -116,8 +109,7 @@ int lookup(struct conn *c, struct fh *dir, char *name, struct fh *out)
 	struct wait w = {0};
 	LOOKUP3args a = {.what = {wire_fh(dir), name}};
 
-	wait_for(c, &w, rpc_nfs3_lookup_async(c->rpc, on_lookup_wait, &a, &w),
-		"LOOKUP");
+	wait_for(c, &w, rpc_nfs3_lookup_async(c->rpc, on_lookup_wait, &a, &w), "LOOKUP");
 	*out = w.fh;
 	return w.code;
 }
@@ -135,8 +127,7 @@ int make_dir(struct conn *c, char *name, struct fh *out)
 	MKDIR3args a = {.where = {wire_fh(&c->root), name}};
 
 	set_mode(&a.attributes, 0755);
-	wait_for(c, &w, rpc_nfs3_mkdir_async(c->rpc, on_create_wait, &a, &w),
-		"MKDIR");
+	wait_for(c, &w, rpc_nfs3_mkdir_async(c->rpc, on_create_wait, &a, &w), "MKDIR");
 	if (w.code == NFS3_OK && w.has_fh) {
 		*out = w.fh;
 		return 0;
@@ -151,8 +142,7 @@ void remove_dir(struct conn *c, char *name)
 	struct wait w = {0};
 	RMDIR3args a = {.object = {wire_fh(&c->root), name}};
 
-	wait_for(c, &w, rpc_nfs3_rmdir_async(c->rpc, on_status, &a, &w),
-		"RMDIR");
+	wait_for(c, &w, rpc_nfs3_rmdir_async(c->rpc, on_status, &a, &w), "RMDIR");
 	if (w.code != NFS3_OK)
 		die("RMDIR %s: %s", name, nfsstat3_to_str(w.code));
 }
@@ -162,8 +152,7 @@ void commit(struct conn *c, struct fh *fh)
 	struct wait w = {0};
 	COMMIT3args a = {.file = wire_fh(fh)};
 
-	wait_for(c, &w, rpc_nfs3_commit_async(c->rpc, on_status, &a, &w),
-		"COMMIT");
+	wait_for(c, &w, rpc_nfs3_commit_async(c->rpc, on_status, &a, &w), "COMMIT");
 	if (w.code != NFS3_OK)
 		die("COMMIT: %s", nfsstat3_to_str(w.code));
 }
@@ -175,11 +164,10 @@ static struct rpc_context *dial(int port, int program, int version)
 	int q;
 
 	if (port)
-		q = rpc_connect_port_async(tmp.rpc, opt.host, port, program,
-			version, on_simple, &w);
+		q = rpc_connect_port_async(
+			tmp.rpc, opt.host, port, program, version, on_simple, &w);
 	else
-		q = rpc_connect_program_async(
-			tmp.rpc, opt.host, program, version, on_simple, &w);
+		q = rpc_connect_program_async(tmp.rpc, opt.host, program, version, on_simple, &w);
 	wait_for(&tmp, &w, q, "connect");
 	return tmp.rpc;
 }
@@ -189,8 +177,7 @@ void mount_export(struct conn *c)
 	struct conn m = {.rpc = dial(opt.mount_port, MOUNT_PROGRAM, MOUNT_V3)};
 	struct wait w = {0};
 
-	wait_for(&m, &w, rpc_mount3_mnt_async(m.rpc, on_mnt, opt.path, &w),
-		"MNT");
+	wait_for(&m, &w, rpc_mount3_mnt_async(m.rpc, on_mnt, opt.path, &w), "MNT");
 	if (w.code != MNT3_OK)
 		die("MNT %s: error %d", opt.path, w.code);
 	c->root = w.fh;
@@ -208,18 +195,15 @@ static void on_page(struct rpc_context *rpc, int status, void *data, void *priv)
 	on_simple(rpc, status, data, priv);
 	if (status != RPC_STATUS_SUCCESS || r->status != NFS3_OK)
 		die("READDIRPLUS failed");
-	for (e = r->READDIRPLUS3res_u.resok.reply.entries; e;
-		e = e->nextentry) {
+	for (e = r->READDIRPLUS3res_u.resok.reply.entries; e; e = e->nextentry) {
 		c->cookie = e->cookie;
 		if (!strcmp(e->name, ".") || !strcmp(e->name, ".."))
 			continue;
 		if (c->nnames % 4096 == 0)
-			c->names = realloc(
-				c->names, (c->nnames + 4096) * sizeof(char *));
+			c->names = realloc(c->names, (c->nnames + 4096) * sizeof(char *));
 		c->names[c->nnames++] = strdup(e->name);
 	}
-	memcpy(c->cookieverf, r->READDIRPLUS3res_u.resok.cookieverf,
-		NFS3_COOKIEVERFSIZE);
+	memcpy(c->cookieverf, r->READDIRPLUS3res_u.resok.cookieverf, NFS3_COOKIEVERFSIZE);
 	c->list_eof = r->READDIRPLUS3res_u.resok.reply.eof;
 }
 
@@ -238,8 +222,6 @@ void list_dir(struct conn *c, struct fh *dir)
 			.maxcount = 65536};
 
 		memcpy(a.cookieverf, c->cookieverf, sizeof(a.cookieverf));
-		wait_for(c, &w,
-			rpc_nfs3_readdirplus_async(c->rpc, on_page, &a, &w),
-			"READDIRPLUS");
+		wait_for(c, &w, rpc_nfs3_readdirplus_async(c->rpc, on_page, &a, &w), "READDIRPLUS");
 	}
 }

@@ -27,11 +27,11 @@ struct conn {
 	struct tally *tally;
 	int busy; /* slots with a request in flight */
 	/* phase state */
-	int phase_dir;           /* small files: directory being worked on */
-	int next_file, end_file; /* small files: next in that directory */
+	int phase_dir;		     /* small files: directory being worked on */
+	int next_file, end_file;     /* small files: next in that directory */
 	uint64_t next_off, deadline; /* big file */
-	int full;                    /* fill: NOSPC was seen */
-	char **names;                /* empty: what READDIRPLUS found */
+	int full;		     /* fill: NOSPC was seen */
+	char **names;		     /* empty: what READDIRPLUS found */
 	int nnames, next_name;
 	struct fh list_dir;
 	uint64_t cookie;
@@ -56,8 +56,7 @@ void wait_for(struct conn *c, struct wait *w, int queued, const char *what);
 /* Callbacks for a struct wait, which take the status of any result, and the
  * handle of a CREATE or MKDIR. */
 void on_status(struct rpc_context *rpc, int status, void *data, void *priv);
-void on_create_wait(
-	struct rpc_context *rpc, int status, void *data, void *priv);
+void on_create_wait(struct rpc_context *rpc, int status, void *data, void *priv);
 
 /* These return an nfsstat3, or end the program if the RPC fails. */
 int lookup(struct conn *c, struct fh *dir, char *name, struct fh *out);

@@ -17,9 +17,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define CALL_WORDS 11 /* record marker, then a call with AUTH_NONE */
-#define REPLY_BYTES \
-	28 /* record marker, then an accepted reply without a result */
+#define CALL_WORDS  11 /* record marker, then a call with AUTH_NONE */
+#define REPLY_BYTES 28 /* record marker, then an accepted reply without a result */
 
 static void raise_fd_limit(int conns)
 {
@@ -43,11 +42,9 @@ static void bind_source(int fd, const struct addrinfo *to, int conn)
 	struct sockaddr_in from = {.sin_family = AF_INET};
 	const struct sockaddr_in *in = (const void *)to->ai_addr;
 
-	if (to->ai_family != AF_INET ||
-		ntohl(in->sin_addr.s_addr) >> 24 != IN_LOOPBACKNET)
+	if (to->ai_family != AF_INET || ntohl(in->sin_addr.s_addr) >> 24 != IN_LOOPBACKNET)
 		return;
-	from.sin_addr.s_addr =
-		htonl(INADDR_LOOPBACK + 1 + (uint32_t)conn / 10000);
+	from.sin_addr.s_addr = htonl(INADDR_LOOPBACK + 1 + (uint32_t)conn / 10000);
 	if (bind(fd, (struct sockaddr *)&from, sizeof(from)))
 		die("bind: %s", strerror(errno));
 }
@@ -67,8 +64,7 @@ static void receive_all(int fd, char *to, size_t bytes)
 
 static void null_call(int fd, uint32_t xid)
 {
-	uint32_t call[CALL_WORDS] = {
-		0x80000000u | (4 * (CALL_WORDS - 1)), xid, 0, 2, 100003, 3, 0};
+	uint32_t call[CALL_WORDS] = {0x80000000u | (4 * (CALL_WORDS - 1)), xid, 0, 2, 100003, 3, 0};
 	char reply[REPLY_BYTES];
 	uint32_t got_xid;
 
@@ -126,8 +122,8 @@ void hold(void)
 	with = rss_kib(opt.server);
 	printf("%s phase=hold c=%d secs=%.3f rss_before_KiB=%.0f "
 	       "rss_with_KiB=%.0f KiB_per_conn=%.3f",
-		opt.label, opt.conns, (double)(now_ns() - start) / 1e9, before,
-		with, (with - before) / opt.conns);
+		opt.label, opt.conns, (double)(now_ns() - start) / 1e9, before, with,
+		(with - before) / opt.conns);
 	fflush(stdout);
 	poll(NULL, 0, opt.seconds * 1000);
 	closed = count_closed(fds);

@@ -86,8 +86,7 @@ static void local_ls(int id, struct tally *t)
 			die("%s: %s", path, strerror(errno));
 		while ((e = readdir(dir)))
 			if (e->d_name[0] != '.' &&
-				!fstatat(dirfd(dir), e->d_name, &st,
-					AT_SYMLINK_NOFOLLOW))
+				!fstatat(dirfd(dir), e->d_name, &st, AT_SYMLINK_NOFOLLOW))
 				t->ops++;
 		closedir(dir);
 		count_op(t, start, 0);
@@ -159,8 +158,7 @@ static void local_empty(int id, struct tally *t)
 			if (e->d_name[0] == '.')
 				continue;
 			if (unlinkat(dirfd(dir), e->d_name, 0))
-				die("unlink %s: %s", e->d_name,
-					strerror(errno));
+				die("unlink %s: %s", e->d_name, strerror(errno));
 			count_op(t, t0, 0);
 		}
 		closedir(dir);
@@ -172,8 +170,7 @@ static void local_empty(int id, struct tally *t)
 
 static int open_big_file(int id, bool write)
 {
-	int flags = (write ? O_CREAT | O_RDWR : O_RDONLY) |
-		(opt.direct ? O_DIRECT : 0) |
+	int flags = (write ? O_CREAT | O_RDWR : O_RDONLY) | (opt.direct ? O_DIRECT : 0) |
 		(opt.stable == SYNC_EACH && write ? O_SYNC : 0);
 	char path[NAME_SIZE];
 	int fd;
@@ -191,8 +188,7 @@ static void big_op(struct tally *t, int fd, char *buf, uint64_t off, bool write)
 	ssize_t n;
 
 	if (write) {
-		memcpy(buf, data_at(off),
-			opt.block); /* aligned, for O_DIRECT */
+		memcpy(buf, data_at(off), opt.block); /* aligned, for O_DIRECT */
 		n = pwrite(fd, buf, opt.block, (off_t)off);
 	} else {
 		n = pread(fd, buf, opt.block, (off_t)off);
@@ -238,10 +234,8 @@ static bool is_one_of(const char *phase, const char *const *names)
 
 void run_local(int id, struct tally *t, const char *phase)
 {
-	static const char *const small[] = {
-		"create", "stat", "read", "rm", NULL};
-	static const char *const big[] = {
-		"seqw", "seqr", "randw", "randr", NULL};
+	static const char *const small[] = {"create", "stat", "read", "rm", NULL};
+	static const char *const big[] = {"seqw", "seqr", "randw", "randr", NULL};
 
 	if (!strcmp(phase, "mkdirs") || !strcmp(phase, "rmdirs"))
 		local_dirs(id, t, phase[0] == 'm');
@@ -254,8 +248,7 @@ void run_local(int id, struct tally *t, const char *phase)
 	else if (is_one_of(phase, small))
 		local_small(id, t, phase);
 	else if (is_one_of(phase, big))
-		local_big(id, t, phase[strlen(phase) - 1] == 'w',
-			phase[0] == 's');
+		local_big(id, t, phase[strlen(phase) - 1] == 'w', phase[0] == 's');
 	else
 		die("unknown phase %s", phase);
 }

@@ -34,14 +34,12 @@ static void unit_done(struct slot *s, uint64_t bytes)
 	slot_next(s);
 }
 
-static void unit_failed(
-	struct slot *s, const char *what, int status, nfsstat3 code)
+static void unit_failed(struct slot *s, const char *what, int status, nfsstat3 code)
 {
 	if (status != RPC_STATUS_SUCCESS)
 		die("%s: RPC failed", what);
 	if (s->c->tally->errors++ == 0)
-		fprintf(stderr, "nfsload: %s: %s\n", what,
-			nfsstat3_to_str(code));
+		fprintf(stderr, "nfsload: %s: %s\n", what, nfsstat3_to_str(code));
 	slot_next(s);
 }
 
@@ -73,8 +71,7 @@ static struct fh *file_dir(struct slot *s)
 	return &s->c->dir[s->file / files_per_dir()];
 }
 
-static void on_commit(
-	struct rpc_context *rpc, int status, void *data, void *priv)
+static void on_commit(struct rpc_context *rpc, int status, void *data, void *priv)
 {
 	struct slot *s = priv;
 	COMMIT3res *r = data;
@@ -88,8 +85,7 @@ static void on_commit(
 }
 
 /* Writes s->size bytes at off of what the file has to hold at data_off. */
-static int send_write(
-	struct slot *s, uint64_t off, uint64_t data_off, rpc_cb cb)
+static int send_write(struct slot *s, uint64_t off, uint64_t data_off, rpc_cb cb)
 {
 	const char *data = data_at(data_off);
 
@@ -104,8 +100,7 @@ static int send_write(
 	return rpc_nfs3_write_async(s->c->rpc, cb, &a, s);
 }
 
-static void on_small_write(
-	struct rpc_context *rpc, int status, void *data, void *priv)
+static void on_small_write(struct rpc_context *rpc, int status, void *data, void *priv)
 {
 	struct slot *s = priv;
 	WRITE3res *r = data;
@@ -128,8 +123,7 @@ static void on_small_write(
 	unit_done(s, s->size);
 }
 
-static void on_create(
-	struct rpc_context *rpc, int status, void *data, void *priv)
+static void on_create(struct rpc_context *rpc, int status, void *data, void *priv)
 {
 	struct slot *s = priv;
 	CREATE3res *r = data;
@@ -150,8 +144,7 @@ static void on_create(
 
 static int send_create(struct slot *s, struct fh *dir, char *name)
 {
-	CREATE3args a = {
-		.where = {wire_fh(dir), name}, .how = {.mode = UNCHECKED}};
+	CREATE3args a = {.where = {wire_fh(dir), name}, .how = {.mode = UNCHECKED}};
 
 	set_mode(&a.how.createhow3_u.obj_attributes, 0644);
 	return rpc_nfs3_create_async(s->c->rpc, on_create, &a, s);
@@ -170,8 +163,7 @@ static int start_create(struct slot *s)
 	return 1;
 }
 
-static void on_small_read(
-	struct rpc_context *rpc, int status, void *data, void *priv)
+static void on_small_read(struct rpc_context *rpc, int status, void *data, void *priv)
 {
 	struct slot *s = priv;
 	READ3res *r = data;
@@ -183,13 +175,11 @@ static void on_small_read(
 	}
 	if (r->READ3res_u.resok.count != s->size)
 		die("short READ: %u of %u", r->READ3res_u.resok.count, s->size);
-	check_data(r->READ3res_u.resok.data.data_val, (uint64_t)s->file * 4096,
-		s->size);
+	check_data(r->READ3res_u.resok.data.data_val, (uint64_t)s->file * 4096, s->size);
 	unit_done(s, s->size);
 }
 
-static void on_lookup_then_read(
-	struct rpc_context *rpc, int status, void *data, void *priv)
+static void on_lookup_then_read(struct rpc_context *rpc, int status, void *data, void *priv)
 {
 	struct slot *s = priv;
 	LOOKUP3res *r = data;
@@ -206,8 +196,7 @@ static void on_lookup_then_read(
 		die("cannot queue READ");
 }
 
-static void on_lookup(
-	struct rpc_context *rpc, int status, void *data, void *priv)
+static void on_lookup(struct rpc_context *rpc, int status, void *data, void *priv)
 {
 	struct slot *s = priv;
 	LOOKUP3res *r = data;
@@ -244,8 +233,7 @@ static int start_read(struct slot *s)
 	return start_lookup(s, on_lookup_then_read);
 }
 
-static void on_remove(
-	struct rpc_context *rpc, int status, void *data, void *priv)
+static void on_remove(struct rpc_context *rpc, int status, void *data, void *priv)
 {
 	struct slot *s = priv;
 	REMOVE3res *r = data;
@@ -285,8 +273,7 @@ static void ls_once(struct conn *c)
 			die("no directory %d: run mkdirs first", d);
 		list_dir(c, &c->dir[d]);
 		count_op(c->tally, start, 0);
-		c->tally->ops +=
-			(uint64_t)c->nnames - 1; /* ops: entries seen */
+		c->tally->ops += (uint64_t)c->nnames - 1; /* ops: entries seen */
 	}
 }
 
@@ -417,28 +404,24 @@ static void open_big(struct conn *c, int write)
 {
 	char name[NAME_SIZE];
 	struct wait w = {0};
-	CREATE3args a = {
-		.where = {wire_fh(&c->root), name}, .how = {.mode = UNCHECKED}};
+	CREATE3args a = {.where = {wire_fh(&c->root), name}, .how = {.mode = UNCHECKED}};
 	int code;
 
 	big_name(name, c->id);
 	if (!write) {
 		code = lookup(c, &c->root, name, &c->big);
 		if (code != NFS3_OK)
-			die("LOOKUP %s: %s (run seqw first)", name,
-				nfsstat3_to_str(code));
+			die("LOOKUP %s: %s (run seqw first)", name, nfsstat3_to_str(code));
 		return;
 	}
 	set_mode(&a.how.createhow3_u.obj_attributes, 0644);
-	wait_for(c, &w, rpc_nfs3_create_async(c->rpc, on_create_wait, &a, &w),
-		"CREATE");
+	wait_for(c, &w, rpc_nfs3_create_async(c->rpc, on_create_wait, &a, &w), "CREATE");
 	if (!w.has_fh)
 		die("CREATE %s: %s", name, nfsstat3_to_str(w.code));
 	c->big = w.fh;
 }
 
-static void on_big_write(
-	struct rpc_context *rpc, int status, void *data, void *priv)
+static void on_big_write(struct rpc_context *rpc, int status, void *data, void *priv)
 {
 	struct slot *s = priv;
 	WRITE3res *r = data;
@@ -447,14 +430,12 @@ static void on_big_write(
 	if (status != RPC_STATUS_SUCCESS || r->status != NFS3_OK)
 		unit_failed(s, "WRITE", status, r ? r->status : 0);
 	else if (r->WRITE3res_u.resok.count != s->size)
-		die("short WRITE: %u of %u", r->WRITE3res_u.resok.count,
-			s->size);
+		die("short WRITE: %u of %u", r->WRITE3res_u.resok.count, s->size);
 	else
 		unit_done(s, s->size);
 }
 
-static void on_big_read(
-	struct rpc_context *rpc, int status, void *data, void *priv)
+static void on_big_read(struct rpc_context *rpc, int status, void *data, void *priv)
 {
 	struct slot *s = priv;
 	READ3res *r = data;
@@ -488,8 +469,7 @@ static int next_rand(struct slot *s, uint64_t *off)
 	return 1;
 }
 
-static int start_big(
-	struct slot *s, int (*next)(struct slot *, uint64_t *), int write)
+static int start_big(struct slot *s, int (*next)(struct slot *, uint64_t *), int write)
 {
 	uint64_t off;
 
@@ -502,9 +482,7 @@ static int start_big(
 		if (send_write(s, off, off, on_big_write))
 			die("cannot queue WRITE");
 	} else {
-		READ3args a = {.file = wire_fh(&s->fh),
-			.offset = off,
-			.count = s->size};
+		READ3args a = {.file = wire_fh(&s->fh), .offset = off, .count = s->size};
 
 		if (rpc_nfs3_read_async(s->c->rpc, on_big_read, &a, s))
 			die("cannot queue READ");
@@ -611,8 +589,7 @@ static void find_dirs(struct conn *c)
 	}
 }
 
-void run_nfs(int id, struct tally *t, char **phases, void (*before)(void),
-	void (*after)(void))
+void run_nfs(int id, struct tally *t, char **phases, void (*before)(void), void (*after)(void))
 {
 	struct conn c = {.id = id, .tally = t};
 
@@ -628,5 +605,8 @@ void run_nfs(int id, struct tally *t, char **phases, void (*before)(void),
 		after();
 	}
 	rpc_destroy_context(c.rpc);
+	while (c.nnames)
+		free(c.names[--c.nnames]);
+	free(c.names);
 	free(c.dir);
 }

@@ -20,9 +20,7 @@ static double cpu_by_ticks(pid_t pid)
 	if (!f)
 		return 0;
 	if (fgets(line, sizeof(line), f) && (p = strrchr(line, ')')))
-		sscanf(p + 2,
-			"%*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu",
-			&u, &s);
+		sscanf(p + 2, "%*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &u, &s);
 	fclose(f);
 	return (double)(u + s) / (double)sysconf(_SC_CLK_TCK);
 }
@@ -42,8 +40,7 @@ static uint64_t cpu_of_threads(pid_t pid)
 		uint64_t ns;
 		FILE *f;
 
-		snprintf(
-			file, sizeof(file), "%s/%s/schedstat", path, e->d_name);
+		snprintf(file, sizeof(file), "%s/%s/schedstat", path, e->d_name);
 		f = e->d_name[0] == '.' ? NULL : fopen(file, "r");
 		if (!f)
 			continue;
@@ -142,8 +139,7 @@ static void sum(struct tally *all, const struct tally *tallies)
 	}
 }
 
-void report(const char *phase, const struct tally *tallies,
-	const struct phase_time *time)
+void report(const char *phase, const struct tally *tallies, const struct phase_time *time)
 {
 	struct tally all;
 	double secs = time->seconds;
@@ -151,24 +147,19 @@ void report(const char *phase, const struct tally *tallies,
 	sum(&all, tallies);
 	printf("%s phase=%s c=%d d=%d ops=%lu errs=%lu secs=%.3f ops_s=%.0f "
 	       "MiB_s=%.1f p50us=%.0f p99us=%.0f p999us=%.0f",
-		opt.label, phase, opt.conns, opt.depth, all.ops, all.errors,
-		secs, (double)all.ops / secs,
-		(double)all.bytes / secs / (1 << 20), percentile_us(&all, .5),
-		percentile_us(&all, .99), percentile_us(&all, .999));
+		opt.label, phase, opt.conns, opt.depth, all.ops, all.errors, secs,
+		(double)all.ops / secs, (double)all.bytes / secs / (1 << 20),
+		percentile_us(&all, .5), percentile_us(&all, .99), percentile_us(&all, .999));
 	if (opt.server)
 		printf(" srv_cpu=%.2f srv_us_op=%.2f srv_s_GiB=%.3f "
 		       "srv_rss_MiB=%.1f",
-			time->server_cpu,
-			all.ops ? time->server_cpu * 1e6 / (double)all.ops : 0,
-			all.bytes ? time->server_cpu /
-					((double)all.bytes / 0x1p30)
-				  : 0,
+			time->server_cpu, all.ops ? time->server_cpu * 1e6 / (double)all.ops : 0,
+			all.bytes ? time->server_cpu / ((double)all.bytes / 0x1p30) : 0,
 			rss_kib(opt.server) / 1024);
-	printf(" kthr_cpu=%.2f cli_cpu=%.2f\n", time->kernel_cpu,
-		time->client_cpu);
+	printf(" kthr_cpu=%.2f cli_cpu=%.2f\n", time->kernel_cpu, time->client_cpu);
 	if (!strcmp(phase, "fill") || !strcmp(phase, "empty"))
 		for (int d = 0; d < FILL_DIRS; d++)
-			printf("  dir %d: %lu files, %.3f s\n", d,
-				all.dir_ops[d], (double)all.dir_ns[d] / 1e9);
+			printf("  dir %d: %lu files, %.3f s\n", d, all.dir_ops[d],
+				(double)all.dir_ns[d] / 1e9);
 	fflush(stdout);
 }

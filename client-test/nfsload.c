@@ -141,9 +141,8 @@ static void make_payload(void)
 	if (!payload)
 		die("out of memory");
 	for (uint64_t i = 0; i < bytes; i++)
-		payload[i] = i < DATA_PERIOD
-			? (char)(mix(i / 8) >> (8 * (i % 8)))
-			: payload[i - DATA_PERIOD];
+		payload[i] = i < DATA_PERIOD ? (char)(mix(i / 8) >> (8 * (i % 8)))
+					     : payload[i - DATA_PERIOD];
 }
 
 const char *data_at(uint64_t file_off)
@@ -156,8 +155,7 @@ void check_data(const char *data, uint64_t file_off, uint64_t bytes)
 	const char *want = data_at(file_off);
 	uint64_t n = bytes < 16 ? bytes : 16;
 
-	if (memcmp(data, want, n) ||
-		memcmp(data + bytes - n, want + bytes - n, n))
+	if (memcmp(data, want, n) || memcmp(data + bytes - n, want + bytes - n, n))
 		die("WRONG DATA at offset %lu", file_off);
 }
 
@@ -226,8 +224,8 @@ static void start_children(char **phases)
 {
 	pthread_barrierattr_t attr;
 
-	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE,
-		MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	shared = mmap(
+		NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (shared == MAP_FAILED)
 		die("out of memory");
 	pthread_barrierattr_init(&attr);

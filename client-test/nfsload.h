@@ -15,7 +15,7 @@
 #define FILL_DIRS 8
 #define FILL_SIZE 1024
 #define MAX_SMALL (64 * 1024)
-#define BUCKETS   (40 * 8) /* latency: 8 buckets per power of two, in ns */
+#define BUCKETS	  (40 * 8) /* latency: 8 buckets per power of two, in ns */
 /* Data repeats after this many bytes; not a multiple of any extent size. */
 #define DATA_PERIOD ((4u << 20) + 4096)
 
@@ -65,8 +65,7 @@ void check_data(const char *data, uint64_t file_off, uint64_t bytes);
 void count_op(struct tally *t, uint64_t start_ns, uint64_t bytes);
 
 /* -- the phases -- */
-void run_nfs(int id, struct tally *t, char **phases, void (*before)(void),
-	void (*after)(void));
+void run_nfs(int id, struct tally *t, char **phases, void (*before)(void), void (*after)(void));
 void run_local(int id, struct tally *t, const char *phase);
 void hold(void); /* all idle connections from this process */
 
@@ -74,7 +73,6 @@ void hold(void); /* all idle connections from this process */
 double cpu_of(pid_t pid); /* seconds, user and system, all threads */
 double cpu_of_kernel_threads(void);
 double rss_kib(pid_t pid);
-void report(const char *phase, const struct tally *tallies,
-	const struct phase_time *time);
+void report(const char *phase, const struct tally *tallies, const struct phase_time *time);
 
 #endif

@@ -25,7 +25,7 @@
 #include <nfsc/libnfs-raw.h>
 
 #define JUKEBOX_WAIT_MS 100
-#define SILENCE_MS      60000
+#define SILENCE_MS	60000
 
 struct handle {
 	uint32_t len;
@@ -44,7 +44,7 @@ struct task {
 	struct task *next;
 	enum task_kind kind;
 	uint64_t not_before_ms; /* after a JUKEBOX */
-	struct handle fh;       /* of the object; of its directory for LOOK */
+	struct handle fh;	/* of the object; of its directory for LOOK */
 	bool has_attr;
 	fattr3 attr;
 	/* LIST: where to go on. */
@@ -54,7 +54,7 @@ struct task {
 	struct walk_hash *hash;
 	uint64_t file_off;
 	size_t name_at; /* where the last component begins */
-	char path[];    /* "" is the top */
+	char path[];	/* "" is the top */
 };
 
 static struct {
@@ -72,7 +72,7 @@ static uint32_t read_bytes = 1 << 20, dir_bytes = 32768;
 static unsigned long errors, requests, jukebox;
 static uint64_t bytes_read;
 
-static void die(const char *fmt, ...)
+__attribute__((format(printf, 1, 2), noreturn)) static void die(const char *fmt, ...)
 {
 	va_list ap;
 
@@ -94,15 +94,14 @@ static uint64_t now_ms(void)
 
 static void complain(const char *what, const struct task *t, nfsstat3 status)
 {
-	fprintf(stderr, "nfswalk: %s %s: %s\n", what,
-		t->path[0] ? t->path : ".", nfsstat3_to_str((int)status));
+	fprintf(stderr, "nfswalk: %s %s: %s\n", what, t->path[0] ? t->path : ".",
+		nfsstat3_to_str((int)status));
 	errors++;
 }
 
 /* -- tasks ------------------------------------------------------------------ */
 
-static struct task *task_new(
-	enum task_kind kind, const char *dir, const char *name)
+static struct task *task_new(enum task_kind kind, const char *dir, const char *name)
 {
 	size_t n = strlen(dir);
 	struct task *t = calloc(1, sizeof(*t) + n + strlen(name) + 2);
@@ -165,8 +164,7 @@ static bool again(struct task *t, int rpc_status, const void *result)
 
 /* -- entries ---------------------------------------------------------------- */
 
-static void print_entry(
-	const struct task *t, const char *target, const char *hash)
+static void print_entry(const struct task *t, const char *target, const char *hash)
 {
 	static const char letters[] = "?-dbclsp";
 	const fattr3 *a = &t->attr;
@@ -240,8 +238,7 @@ static void on_list(struct rpc_context *r, int status, void *data, void *priv)
 	}
 	for (entryplus3 *e = ok->reply.entries; e; e = e->nextentry) {
 		struct task *c;
-		bool whole = e->name_attributes.attributes_follow &&
-			e->name_handle.handle_follows;
+		bool whole = e->name_attributes.attributes_follow && e->name_handle.handle_follows;
 
 		if (!strcmp(e->name, ".") || !strcmp(e->name, ".."))
 			continue;
@@ -270,15 +267,13 @@ static void compare_attr(const struct task *t, const fattr3 *now)
 
 	if (!t->has_attr || (now->type == NF3DIR && was->fsid != now->fsid))
 		return;
-	if (was->type == now->type && was->mode == now->mode &&
-		was->nlink == now->nlink && was->uid == now->uid &&
-		was->gid == now->gid && was->size == now->size &&
+	if (was->type == now->type && was->mode == now->mode && was->nlink == now->nlink &&
+		was->uid == now->uid && was->gid == now->gid && was->size == now->size &&
 		was->fileid == now->fileid && was->fsid == now->fsid &&
 		was->mtime.seconds == now->mtime.seconds &&
 		was->mtime.nseconds == now->mtime.nseconds)
 		return;
-	fprintf(stderr, "nfswalk: %s: READDIRPLUS and LOOKUP differ\n",
-		t->path);
+	fprintf(stderr, "nfswalk: %s: READDIRPLUS and LOOKUP differ\n", t->path);
 	errors++;
 }
 
@@ -354,8 +349,7 @@ static void send_read(struct task *t)
 		return;
 	}
 	a.offset = t->file_off;
-	a.count = end - t->file_off < read_bytes ? (uint32_t)(end - t->file_off)
-						 : read_bytes;
+	a.count = end - t->file_off < read_bytes ? (uint32_t)(end - t->file_off) : read_bytes;
 	requests++;
 	if (rpc_nfs3_read_async(rpc, on_read, &a, t))
 		die("cannot queue READ");
@@ -377,9 +371,8 @@ static void on_read(struct rpc_context *r, int status, void *data, void *priv)
 	}
 	ok = &res->READ3res_u.resok;
 	if (ok->count == 0) {
-		fprintf(stderr, "nfswalk: %s: ends at %lu of %lu bytes\n",
-			t->path, (unsigned long)t->file_off,
-			(unsigned long)t->attr.size);
+		fprintf(stderr, "nfswalk: %s: ends at %lu of %lu bytes\n", t->path,
+			(unsigned long)t->file_off, (unsigned long)t->attr.size);
 		errors++;
 		hash_done(t, true);
 		return;
@@ -409,8 +402,7 @@ static void start(struct task *t)
 		memcpy(a.cookieverf, t->verifier, sizeof(a.cookieverf));
 		failed = rpc_nfs3_readdirplus_async(rpc, on_list, &a, t);
 	} else if (t->kind == LOOK) {
-		LOOKUP3args a = {
-			.what = {wire_fh(&t->fh), t->path + t->name_at}};
+		LOOKUP3args a = {.what = {wire_fh(&t->fh), t->path + t->name_at}};
 
 		failed = rpc_nfs3_lookup_async(rpc, on_look, &a, t);
 	} else {
@@ -426,8 +418,7 @@ static void start(struct task *t)
 
 static void serve(struct rpc_context *r, int timeout_ms)
 {
-	struct pollfd p = {
-		.fd = rpc_get_fd(r), .events = (short)rpc_which_events(r)};
+	struct pollfd p = {.fd = rpc_get_fd(r), .events = (short)rpc_which_events(r)};
 	int n = poll(&p, 1, timeout_ms);
 
 	if (n == 0 && timeout_ms == SILENCE_MS)
@@ -478,8 +469,7 @@ struct wait {
 	fattr3 attr;
 };
 
-static void on_connect(
-	struct rpc_context *r, int status, void *data, void *priv)
+static void on_connect(struct rpc_context *r, int status, void *data, void *priv)
 {
 	struct wait *w = priv;
 
@@ -501,16 +491,13 @@ static void on_mnt(struct rpc_context *r, int status, void *data, void *priv)
 	if (res->fhs_status == MNT3_OK) {
 		nfs_fh3 fh;
 
-		fh.data.data_len =
-			res->mountres3_u.mountinfo.fhandle.fhandle3_len;
-		fh.data.data_val =
-			res->mountres3_u.mountinfo.fhandle.fhandle3_val;
+		fh.data.data_len = res->mountres3_u.mountinfo.fhandle.fhandle3_len;
+		fh.data.data_val = res->mountres3_u.mountinfo.fhandle.fhandle3_val;
 		keep_fh(&w->fh, &fh);
 	}
 }
 
-static void on_getattr(
-	struct rpc_context *r, int status, void *data, void *priv)
+static void on_getattr(struct rpc_context *r, int status, void *data, void *priv)
 {
 	struct wait *w = priv;
 	GETATTR3res *res = data;
@@ -538,8 +525,7 @@ static void on_fsinfo(struct rpc_context *r, int status, void *data, void *priv)
 	}
 }
 
-static void wait_for(
-	struct rpc_context *r, struct wait *w, int failed, const char *what)
+static void wait_for(struct rpc_context *r, struct wait *w, int failed, const char *what)
 {
 	while (!failed && !w->done)
 		serve(r, SILENCE_MS);
@@ -554,9 +540,7 @@ static struct rpc_context *dial(int port, int program)
 
 	if (!r)
 		die("out of memory");
-	wait_for(r, &w,
-		rpc_connect_port_async(
-			r, opt.host, port, program, 3, on_connect, &w),
+	wait_for(r, &w, rpc_connect_port_async(r, opt.host, port, program, 3, on_connect, &w),
 		"connect");
 	return r;
 }
@@ -569,19 +553,16 @@ static void mount_export(void)
 	GETATTR3args ga;
 	FSINFO3args fa;
 
-	wait_for(m, &mnt, rpc_mount3_mnt_async(m, on_mnt, opt.export, &mnt),
-		"MNT");
+	wait_for(m, &mnt, rpc_mount3_mnt_async(m, on_mnt, opt.export, &mnt), "MNT");
 	if (mnt.status != MNT3_OK)
 		die("MNT %s: error %d", opt.export, mnt.status);
 	rpc_destroy_context(m);
 	rpc = dial(opt.port, NFS_PROGRAM);
 	top->fh = mnt.fh;
 	fa.fsroot = wire_fh(&top->fh);
-	wait_for(rpc, &info, rpc_nfs3_fsinfo_async(rpc, on_fsinfo, &fa, &info),
-		"FSINFO");
+	wait_for(rpc, &info, rpc_nfs3_fsinfo_async(rpc, on_fsinfo, &fa, &info), "FSINFO");
 	ga.object = wire_fh(&top->fh);
-	wait_for(rpc, &attr,
-		rpc_nfs3_getattr_async(rpc, on_getattr, &ga, &attr), "GETATTR");
+	wait_for(rpc, &attr, rpc_nfs3_getattr_async(rpc, on_getattr, &ga, &attr), "GETATTR");
 	if (attr.status != NFS3_OK)
 		die("GETATTR: %s", nfsstat3_to_str(attr.status));
 	top->attr = attr.attr;
@@ -682,11 +663,9 @@ int main(int argc, char **argv)
 		fprintf(stderr,
 			"entries=%lu seconds=%.3f entries_s=%.0f requests=%lu "
 			"MiB=%.1f MiB_s=%.1f jukebox=%lu errors=%lu\n",
-			(unsigned long)out.entries, seconds,
-			(double)out.entries / seconds, requests,
-			(double)bytes_read / 1048576,
-			(double)bytes_read / 1048576 / seconds, jukebox,
-			errors);
+			(unsigned long)out.entries, seconds, (double)out.entries / seconds,
+			requests, (double)bytes_read / 1048576,
+			(double)bytes_read / 1048576 / seconds, jukebox, errors);
 	rpc_destroy_context(rpc);
 	if (!walk_out_end(&out))
 		errors++;

@@ -56,11 +56,10 @@ static struct dir_entry *listing_add(
 	return e;
 }
 
-static uint32_t page_plain(struct probe_conn *c, const struct probe_fh *dir,
-	uint32_t bytes, struct listing *l)
+static uint32_t page_plain(
+	struct probe_conn *c, const struct probe_fh *dir, uint32_t bytes, struct listing *l)
 {
-	READDIR3args a = {
-		.dir = fh_wire(dir), .cookie = l->cookie, .count = bytes};
+	READDIR3args a = {.dir = fh_wire(dir), .cookie = l->cookie, .count = bytes};
 	READDIR3res r = {0};
 
 	memcpy(a.cookieverf, l->verifier, sizeof(a.cookieverf));
@@ -68,11 +67,9 @@ static uint32_t page_plain(struct probe_conn *c, const struct probe_fh *dir,
 	if (r.status != NFS3_OK)
 		return r.status;
 	want_attr("READDIR", &r.READDIR3res_u.resok.dir_attributes);
-	memcpy(l->verifier, r.READDIR3res_u.resok.cookieverf,
-		sizeof(l->verifier));
+	memcpy(l->verifier, r.READDIR3res_u.resok.cookieverf, sizeof(l->verifier));
 	l->eof = r.READDIR3res_u.resok.reply.eof;
-	for (entry3 *e = r.READDIR3res_u.resok.reply.entries; e;
-		e = e->nextentry)
+	for (entry3 *e = r.READDIR3res_u.resok.reply.entries; e; e = e->nextentry)
 		listing_add(l, e->name, e->fileid, e->cookie);
 	return NFS3_OK;
 }
@@ -103,11 +100,9 @@ static uint32_t page_plus(struct probe_conn *c, const struct probe_fh *dir,
 	if (r.status != NFS3_OK)
 		return r.status;
 	want_attr("READDIRPLUS", &r.READDIRPLUS3res_u.resok.dir_attributes);
-	memcpy(l->verifier, r.READDIRPLUS3res_u.resok.cookieverf,
-		sizeof(l->verifier));
+	memcpy(l->verifier, r.READDIRPLUS3res_u.resok.cookieverf, sizeof(l->verifier));
 	l->eof = r.READDIRPLUS3res_u.resok.reply.eof;
-	for (entryplus3 *e = r.READDIRPLUS3res_u.resok.reply.entries; e;
-		e = e->nextentry)
+	for (entryplus3 *e = r.READDIRPLUS3res_u.resok.reply.entries; e; e = e->nextentry)
 		add_plus(l, e);
 	return NFS3_OK;
 }
@@ -117,18 +112,15 @@ static uint32_t list_page(struct probe_conn *c, const struct probe_fh *dir,
 	const struct page_size *size, struct listing *l)
 {
 	size_t before = l->count;
-	uint32_t s = size->plus ? page_plus(c, dir, size, l)
-				: page_plain(c, dir, size->bytes, l);
+	uint32_t s = size->plus ? page_plus(c, dir, size, l) : page_plain(c, dir, size->bytes, l);
 
 	if (s != NFS3_OK)
 		return s;
 	l->pages++;
-	WANT(l->count > before || l->eof,
-		"P01: OK without an entry and without eof");
+	WANT(l->count > before || l->eof, "P01: OK without an entry and without eof");
 	/* The limit is on the result without its status word (RFC 1813, 3.3.16). */
-	WANT(c->last_body_bytes - 4 <= size->bytes,
-		"a page of %u bytes, asked for %u", c->last_body_bytes - 4,
-		size->bytes);
+	WANT(c->last_body_bytes - 4 <= size->bytes, "a page of %u bytes, asked for %u",
+		c->last_body_bytes - 4, size->bytes);
 	return s;
 }
 
@@ -144,8 +136,7 @@ static uint32_t list_all(struct probe_conn *c, const struct probe_fh *dir,
 
 static int by_name(const void *a, const void *b)
 {
-	return strcmp(((const struct dir_entry *)a)->name,
-		((const struct dir_entry *)b)->name);
+	return strcmp(((const struct dir_entry *)a)->name, ((const struct dir_entry *)b)->name);
 }
 
 static int by_number(const void *a, const void *b)
@@ -165,13 +156,12 @@ static void want_good_cookies(const struct listing *l)
 		bool dot = !strcmp(e->name, ".") || !strcmp(e->name, "..");
 
 		cookies[i] = e->cookie;
-		WANT(e->cookie > (dot ? 0 : 2) && e->cookie < 1ull << 63,
-			"cookie 0x%lx of %.20s", e->cookie, e->name);
+		WANT(e->cookie > (dot ? 0 : 2) && e->cookie < 1ull << 63, "cookie 0x%lx of %.20s",
+			e->cookie, e->name);
 	}
 	qsort(cookies, l->count, sizeof(cookies[0]), by_number);
 	for (size_t i = 1; i < l->count; i++)
-		WANT(cookies[i] != cookies[i - 1], "cookie 0x%lx twice",
-			cookies[i]);
+		WANT(cookies[i] != cookies[i - 1], "cookie 0x%lx twice", cookies[i]);
 }
 
 /* Sorts the entries. Each name once, the dots too; count includes the dots. */
@@ -185,15 +175,13 @@ static void want_names_once(struct listing *l, size_t count)
 		const char *name = l->entries[i].name;
 
 		dots += !strcmp(name, ".") || !strcmp(name, "..");
-		WANT(i == 0 || strcmp(name, l->entries[i - 1].name),
-			"%.40s twice", name);
+		WANT(i == 0 || strcmp(name, l->entries[i - 1].name), "%.40s twice", name);
 	}
 	WANT(dots == 2, "%u of the two dots", dots);
 	WANT(l->count == count, "%zu names instead of %zu", l->count, count);
 }
 
-static const struct dir_entry *find_entry(
-	const struct listing *l, const char *name)
+static const struct dir_entry *find_entry(const struct listing *l, const char *name)
 {
 	for (size_t i = 0; i < l->count; i++)
 		if (!strcmp(l->entries[i].name, name))
@@ -202,8 +190,8 @@ static const struct dir_entry *find_entry(
 }
 
 /* Smaller pages must say TOOSMALL, from some size on all must be complete. */
-static void every_page_size(const char *path, size_t names, bool plus,
-	uint32_t from, uint32_t to, uint32_t step)
+static void every_page_size(
+	const char *path, size_t names, bool plus, uint32_t from, uint32_t to, uint32_t step)
 {
 	struct probe_conn *c = conn_open();
 	bool enough = false;
@@ -297,8 +285,7 @@ static void empty_dir(void)
 
 static void big_dir(bool plus)
 {
-	static const uint32_t sizes[] = {
-		512, 560, 1000, 1024, 4096, 8192, 32768, 65536, 1 << 20};
+	static const uint32_t sizes[] = {512, 560, 1000, 1024, 4096, 8192, 32768, 65536, 1 << 20};
 	struct probe_conn *c = conn_open();
 
 	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
@@ -342,25 +329,21 @@ static void entries_agree_with_lookup(const char *path)
 		if (e->has_attr && e->has_fh) {
 			fattr3 b = fh_attr(c, &e->fh);
 
-			WANT(b.fileid == e->attr.fileid &&
-					b.fsid == e->attr.fsid,
+			WANT(b.fileid == e->attr.fileid && b.fsid == e->attr.fsid,
 				"handle and attributes of two objects");
 		}
 		if (a.type == NF3DIR && e->has_attr && a.fsid != e->attr.fsid)
 			continue; /* the directory that a subvolume covers */
 		if (e->has_attr)
-			WANT(e->attr.fileid == a.fileid &&
-					e->attr.type == a.type &&
-					e->attr.mode == a.mode &&
-					e->attr.size == a.size &&
+			WANT(e->attr.fileid == a.fileid && e->attr.type == a.type &&
+					e->attr.mode == a.mode && e->attr.size == a.size &&
 					e->attr.nlink == a.nlink,
 				"attributes differ");
 		if (strcmp(e->name, ".."))
 			WANT(e->fileid == a.fileid ||
 					(a.type == NF3DIR && e->has_attr &&
 						a.fileid == e->attr.fileid),
-				"fileid %lu, by LOOKUP %lu", e->fileid,
-				a.fileid);
+				"fileid %lu, by LOOKUP %lu", e->fileid, a.fileid);
 	}
 }
 
@@ -384,8 +367,7 @@ static void plus_gives_handles(void)
 	for (size_t i = 0; i < l->count; i++)
 		WANT((l->entries[i].has_attr && l->entries[i].has_fh) ||
 				l->entries[i].name[0] == '.',
-			"%s has no attributes or no handle",
-			l->entries[i].name);
+			"%s has no attributes or no handle", l->entries[i].name);
 }
 
 /* P06. The first page, then the rest with this verifier. */
@@ -459,22 +441,19 @@ static void every_cookie_resumes(void)
 		probe_trying("from the cookie of %s", names[i]);
 		part->cookie = cookies[i];
 		memcpy(part->verifier, verifier, sizeof(verifier));
-		want_stat("page", list_all(conn_open(), &dir, &rest, part),
-			NFS3_OK);
-		WANT(part->count == count - i - 1, "%zu names instead of %zu",
-			part->count, count - i - 1);
+		want_stat("page", list_all(conn_open(), &dir, &rest, part), NFS3_OK);
+		WANT(part->count == count - i - 1, "%zu names instead of %zu", part->count,
+			count - i - 1);
 		for (size_t k = 0; k < part->count; k++)
-			WANT(!strcmp(part->entries[k].name, names[i + 1 + k]),
-				"%s instead of %s", part->entries[k].name,
-				names[i + 1 + k]);
+			WANT(!strcmp(part->entries[k].name, names[i + 1 + k]), "%s instead of %s",
+				part->entries[k].name, names[i + 1 + k]);
 	}
 }
 
 /* Past the end: nothing more, or a cookie that means nothing. */
 static void cookie_past_the_end(void)
 {
-	static const uint64_t cookies[] = {
-		1ull << 40, (1ull << 63) - 1, 1ull << 63, UINT64_MAX};
+	static const uint64_t cookies[] = {1ull << 40, (1ull << 63) - 1, 1ull << 63, UINT64_MAX};
 	struct probe_conn *c = conn_open();
 	struct probe_fh dir = path_fh(c, "links");
 
@@ -489,8 +468,7 @@ static void cookie_past_the_end(void)
 		if (s == NFS3ERR_BAD_COOKIE)
 			continue;
 		want_stat("page", s, NFS3_OK);
-		WANT(l->eof && l->count == 0, "%zu entries, eof %d", l->count,
-			l->eof);
+		WANT(l->eof && l->count == 0, "%zu entries, eof %d", l->count, l->eof);
 	}
 }
 
@@ -530,8 +508,7 @@ static void not_a_directory(void)
 		struct probe_fh fh = path_fh(c, names[i / 2]);
 		struct page_size size = {i % 2, 4096, 4096};
 
-		want_stat(names[i / 2], list_page(c, &fh, &size, listing_new()),
-			NFS3ERR_NOTDIR);
+		want_stat(names[i / 2], list_page(c, &fh, &size, listing_new()), NFS3ERR_NOTDIR);
 	}
 }
 
@@ -558,8 +535,7 @@ static void zero_count(void)
 	for (int plus = 0; plus < 2; plus++) {
 		struct page_size size = {plus, 0, 0};
 
-		want_stat("count 0", list_page(c, &dir, &size, listing_new()),
-			NFS3ERR_TOOSMALL);
+		want_stat("count 0", list_page(c, &dir, &size, listing_new()), NFS3ERR_TOOSMALL);
 	}
 }
 

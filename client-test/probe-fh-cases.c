@@ -29,16 +29,14 @@ static void collect(struct probe_conn *c, struct probe_fh dir)
 		a.dir = fh_wire(&dir);
 		NFS_CALL(c, READDIRPLUS, &a, &r);
 		want_stat("READDIRPLUS", r.status, NFS3_OK);
-		for (entryplus3 *e = r.READDIRPLUS3res_u.resok.reply.entries; e;
-			e = e->nextentry) {
+		for (entryplus3 *e = r.READDIRPLUS3res_u.resok.reply.entries; e; e = e->nextentry) {
 			struct probe_fh fh;
 			fattr3 attr;
 
 			a.cookie = e->cookie;
 			if (!strcmp(e->name, ".") || !strcmp(e->name, ".."))
 				continue;
-			WANT(try_lookup(c, &dir, e->name, &fh) == NFS3_OK,
-				"LOOKUP %s", e->name);
+			WANT(try_lookup(c, &dir, e->name, &fh) == NFS3_OK, "LOOKUP %s", e->name);
 			attr = fh_attr(c, &fh);
 			WANT(tree.count < MAX_HANDLES, "too large a tree");
 			tree.known[tree.count].fh = fh;
@@ -46,8 +44,7 @@ static void collect(struct probe_conn *c, struct probe_fh dir)
 			tree.known[tree.count].fsid = attr.fsid;
 			tree.count++;
 		}
-		memcpy(a.cookieverf, r.READDIRPLUS3res_u.resok.cookieverf,
-			sizeof(a.cookieverf));
+		memcpy(a.cookieverf, r.READDIRPLUS3res_u.resok.cookieverf, sizeof(a.cookieverf));
 		eof = r.READDIRPLUS3res_u.resok.reply.eof;
 	}
 	for (size_t i = first, end = tree.count; i < end; i++) {
@@ -80,8 +77,8 @@ static bool same_fh(const struct probe_fh *a, const struct probe_fh *b)
 }
 
 /* BADHANDLE, STALE, or the object whose true handle this is. */
-static void want_no_other_object(struct probe_conn *c,
-	const struct probe_fh *mangled, const fattr3 *original)
+static void want_no_other_object(
+	struct probe_conn *c, const struct probe_fh *mangled, const fattr3 *original)
 {
 	fattr3 attr;
 	uint32_t s = try_getattr(c, mangled, &attr);
@@ -89,12 +86,10 @@ static void want_no_other_object(struct probe_conn *c,
 	if (s == NFS3ERR_BADHANDLE || s == NFS3ERR_STALE)
 		return;
 	want_stat("GETATTR", s, NFS3_OK);
-	if (original && attr.fileid == original->fileid &&
-		attr.fsid == original->fsid)
+	if (original && attr.fileid == original->fileid && attr.fsid == original->fsid)
 		return; /* a byte that isn't looked at */
 	for (size_t i = 0; i < tree.count; i++)
-		if (same_fh(&tree.known[i].fh, mangled) &&
-			tree.known[i].fileid == attr.fileid &&
+		if (same_fh(&tree.known[i].fh, mangled) && tree.known[i].fileid == attr.fileid &&
 			tree.known[i].fsid == attr.fsid)
 			return;
 	FAIL("led to another object, fileid %lu", attr.fileid);
@@ -102,8 +97,7 @@ static void want_no_other_object(struct probe_conn *c,
 
 static void every_byte_flipped(void)
 {
-	static const char *const names[] = {
-		"hello", "types", "sub", "sub/inside"};
+	static const char *const names[] = {"hello", "types", "sub", "sub/inside"};
 	static const unsigned char masks[] = {0x01, 0x80, 0xff, 0x55};
 	struct probe_conn *c = conn_open();
 
@@ -116,13 +110,11 @@ static void every_byte_flipped(void)
 			for (int m = 0; m < 4; m++) {
 				struct probe_fh bad = fh;
 
-				probe_trying("%s, byte %u ^ %02x", names[n], i,
-					masks[m]);
+				probe_trying("%s, byte %u ^ %02x", names[n], i, masks[m]);
 				bad.data[i] = (char)(bad.data[i] ^ masks[m]);
 				want_no_other_object(c, &bad, &attr);
 			}
-		WANT(fh_attr(c, &fh).fileid == attr.fileid,
-			"the true handle stopped working");
+		WANT(fh_attr(c, &fh).fileid == attr.fileid, "the true handle stopped working");
 	}
 }
 
@@ -150,8 +142,7 @@ static void flipped_handles_in_every_procedure(void)
 			conn_exchange(c, &o, &r);
 			WANT(!r.closed, "connection closed");
 			WANT(r.reply_stat == MSG_ACCEPTED &&
-					(r.stat == SUCCESS ||
-						r.stat == GARBAGE_ARGS),
+					(r.stat == SUCCESS || r.stat == GARBAGE_ARGS),
 				"RPC error %u/%u", r.reply_stat, r.stat);
 		}
 	fh_attr(c, &fh);
@@ -202,19 +193,16 @@ static void length_65_is_garbage(void)
 /* One name, one handle: clients compare them as bytes. */
 static void handles_are_stable(void)
 {
-	static const char *const names[] = {
-		"hello", "types", "sub", "sub/sub2/inside", "links/f0"};
+	static const char *const names[] = {"hello", "types", "sub", "sub/sub2/inside", "links/f0"};
 	struct probe_conn *c = conn_open();
 
 	for (int i = 0; i < 5; i++) {
-		struct probe_fh a = path_fh(c, names[i]),
-				b = path_fh(conn_open(), names[i]);
+		struct probe_fh a = path_fh(c, names[i]), b = path_fh(conn_open(), names[i]);
 
 		WANT(same_fh(&a, &b), "%s: two handles", names[i]);
 	}
 	{
-		struct probe_fh a = path_fh(c, "links/f0"),
-				b = path_fh(c, "links/zlink");
+		struct probe_fh a = path_fh(c, "links/f0"), b = path_fh(c, "links/zlink");
 
 		WANT(same_fh(&a, &b), "two handles of one hard-linked file");
 	}
@@ -228,10 +216,9 @@ static void handles_are_different(void)
 	for (size_t i = 0; i < tree.count; i++)
 		for (size_t k = i + 1; k < tree.count; k++)
 			WANT(!same_fh(&tree.known[i].fh, &tree.known[k].fh) ||
-					tree.known[i].fileid ==
-						tree.known[k].fileid,
-				"fileids %lu and %lu have one handle",
-				tree.known[i].fileid, tree.known[k].fileid);
+					tree.known[i].fileid == tree.known[k].fileid,
+				"fileids %lu and %lu have one handle", tree.known[i].fileid,
+				tree.known[k].fileid);
 }
 
 /* Two subvolumes both have inode 257: their handles and fsids must differ. */
@@ -243,12 +230,9 @@ static void fileids_are_unique_per_fsid(void)
 	for (size_t i = 0; i < tree.count; i++)
 		for (size_t k = i + 1; k < tree.count; k++)
 			WANT(tree.known[i].fileid != tree.known[k].fileid ||
-					tree.known[i].fsid !=
-						tree.known[k].fsid ||
-					same_fh(&tree.known[i].fh,
-						&tree.known[k].fh),
-				"fileid %lu twice in one fsid",
-				tree.known[i].fileid);
+					tree.known[i].fsid != tree.known[k].fsid ||
+					same_fh(&tree.known[i].fh, &tree.known[k].fh),
+				"fileid %lu twice in one fsid", tree.known[i].fileid);
 }
 
 const struct probe_case probe_fh_cases[] = {

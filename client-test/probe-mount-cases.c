@@ -9,8 +9,7 @@ static void want_mount(const char *path, mountstat3 want)
 	struct probe_conn *c = conn_open_mount();
 	mountstat3 got = mount_path(c, path, NULL);
 
-	WANT(got == want, "MNT %s: mountstat %d instead of %d", path, (int)got,
-		(int)want);
+	WANT(got == want, "MNT %s: mountstat %d instead of %d", path, (int)got, (int)want);
 }
 
 static void mnt_existing(void)
@@ -19,8 +18,7 @@ static void mnt_existing(void)
 	struct probe_conn *c = conn_open_mount();
 
 	WANT(mount_path(c, probe.export, &root) == MNT3_OK, "MNT failed");
-	WANT(root.len == probe.root.len &&
-			!memcmp(root.data, probe.root.data, root.len),
+	WANT(root.len == probe.root.len && !memcmp(root.data, probe.root.data, root.len),
 		"another handle than before");
 }
 
@@ -35,10 +33,8 @@ static void mnt_gives_auth_flavors(void)
 	conn_call(c, MOUNT_PROGRAM, MOUNT3_MNT, (zdrproc_t)zdr_dirpath, &p,
 		(zdrproc_t)zdr_mountres3, &r);
 	WANT(r.fhs_status == MNT3_OK, "mountstat %d", (int)r.fhs_status);
-	for (uint32_t i = 0;
-		i < r.mountres3_u.mountinfo.auth_flavors.auth_flavors_len; i++)
-		sys |= r.mountres3_u.mountinfo.auth_flavors
-				.auth_flavors_val[i] == AUTH_UNIX;
+	for (uint32_t i = 0; i < r.mountres3_u.mountinfo.auth_flavors.auth_flavors_len; i++)
+		sys |= r.mountres3_u.mountinfo.auth_flavors.auth_flavors_val[i] == AUTH_UNIX;
 	WANT(sys, "AUTH_SYS is not among the flavors");
 }
 
@@ -92,8 +88,7 @@ static void mnt_dotdot_stays_inside(void)
 	if (s == MNT3_OK) {
 		fattr3 a = fh_attr(c, &root), b = fh_attr(c, &probe.root);
 
-		WANT(a.fileid == b.fileid && a.fsid == b.fsid,
-			"MNT went above the export");
+		WANT(a.fileid == b.fileid && a.fsid == b.fsid, "MNT went above the export");
 	}
 }
 
@@ -106,9 +101,8 @@ static void mnt_long_path(void)
 	memset(path, 'p', MNTPATHLEN);
 	path[0] = '/';
 	s = mount_path(c, path, NULL);
-	WANT(s == MNT3ERR_NAMETOOLONG || s == MNT3ERR_NOENT ||
-			s == MNT3ERR_ACCES,
-		"mountstat %d", (int)s);
+	WANT(s == MNT3ERR_NAMETOOLONG || s == MNT3ERR_NOENT || s == MNT3ERR_ACCES, "mountstat %d",
+		(int)s);
 }
 
 static void mnt_path_over_limit(void)
@@ -124,8 +118,7 @@ static void mnt_path_over_limit(void)
 	out_opaque(&o, path, 65536);
 	conn_exchange(c, &o, &r);
 	WANT(r.closed || r.stat == GARBAGE_ARGS ||
-			(r.stat == SUCCESS && r.body_bytes == 4 &&
-				r.body[3] != 0),
+			(r.stat == SUCCESS && r.body_bytes == 4 && r.body[3] != 0),
 		"a path of 64 KiB was accepted");
 	want_mount(probe.export, MNT3_OK);
 }
@@ -169,22 +162,21 @@ static void umnt_answers(void)
 	dirpath p = export_path("");
 
 	p[strlen(probe.export)] = '\0';
-	conn_call(c, MOUNT_PROGRAM, MOUNT3_UMNT, (zdrproc_t)zdr_dirpath, &p,
-		(zdrproc_t)zdr_void, NULL);
+	conn_call(c, MOUNT_PROGRAM, MOUNT3_UMNT, (zdrproc_t)zdr_dirpath, &p, (zdrproc_t)zdr_void,
+		NULL);
 	strcpy(p, "/none");
-	conn_call(c, MOUNT_PROGRAM, MOUNT3_UMNT, (zdrproc_t)zdr_dirpath, &p,
-		(zdrproc_t)zdr_void, NULL);
+	conn_call(c, MOUNT_PROGRAM, MOUNT3_UMNT, (zdrproc_t)zdr_dirpath, &p, (zdrproc_t)zdr_void,
+		NULL);
 }
 
 static void umntall_answers(void)
 {
 	struct probe_conn *c = conn_open_mount();
 
-	conn_call(c, MOUNT_PROGRAM, MOUNT3_UMNTALL, (zdrproc_t)zdr_void, NULL,
-		(zdrproc_t)zdr_void, NULL);
+	conn_call(c, MOUNT_PROGRAM, MOUNT3_UMNTALL, (zdrproc_t)zdr_void, NULL, (zdrproc_t)zdr_void,
+		NULL);
 	/* The handle goes on working: NFSv3 has no mount state. */
-	want_stat("GETATTR after UMNTALL",
-		try_getattr(conn_open(), &probe.root, NULL), NFS3_OK);
+	want_stat("GETATTR after UMNTALL", try_getattr(conn_open(), &probe.root, NULL), NFS3_OK);
 }
 
 static void mnt_handles_are_many(void)

@@ -46,14 +46,12 @@ void want_stat(const char *what, uint32_t got, uint32_t want)
 	char got_name[32];
 
 	snprintf(got_name, sizeof(got_name), "%s", stat_name(got));
-	WANT(got == want, "%s: %s instead of %s", what, got_name,
-		stat_name(want));
+	WANT(got == want, "%s: %s instead of %s", what, got_name, stat_name(want));
 }
 
 static void want_fattr(const char *what, const fattr3 *a)
 {
-	WANT(a->type >= NF3REG && a->type <= NF3FIFO, "%s: type %d", what,
-		(int)a->type);
+	WANT(a->type >= NF3REG && a->type <= NF3FIFO, "%s: type %d", what, (int)a->type);
 	WANT((a->mode & ~07777u) == 0, "%s: mode 0%o", what, a->mode);
 	WANT(a->nlink > 0, "%s: no links", what);
 	WANT(a->fileid != 0, "%s: fileid 0", what);
@@ -74,14 +72,13 @@ void want_wcc(const char *what, const wcc_data *w)
 	if (w->before.attributes_follow) {
 		const wcc_attr *b = &w->before.pre_op_attr_u.attributes;
 
-		WANT(b->mtime.nseconds < 1000000000 &&
-				b->ctime.nseconds < 1000000000,
+		WANT(b->mtime.nseconds < 1000000000 && b->ctime.nseconds < 1000000000,
 			"%s: nanoseconds past a second in pre-op", what);
 	}
 }
 
-uint32_t try_lookup(struct probe_conn *c, const struct probe_fh *dir,
-	const char *name, struct probe_fh *out)
+uint32_t try_lookup(
+	struct probe_conn *c, const struct probe_fh *dir, const char *name, struct probe_fh *out)
 {
 	LOOKUP3args a = {.what = {fh_wire(dir), probe_alloc(strlen(name) + 1)}};
 	LOOKUP3res r = {0};
@@ -90,8 +87,7 @@ uint32_t try_lookup(struct probe_conn *c, const struct probe_fh *dir,
 	NFS_CALL(c, LOOKUP, &a, &r);
 	if (r.status != NFS3_OK) {
 		if (r.status != NFS3ERR_STALE && r.status != NFS3ERR_BADHANDLE)
-			want_attr("LOOKUP dir",
-				&r.LOOKUP3res_u.resfail.dir_attributes);
+			want_attr("LOOKUP dir", &r.LOOKUP3res_u.resfail.dir_attributes);
 		return r.status;
 	}
 	want_attr("LOOKUP object", &r.LOOKUP3res_u.resok.obj_attributes);
@@ -107,19 +103,16 @@ struct probe_fh path_fh(struct probe_conn *c, const char *path)
 	char *copy = probe_alloc(strlen(path) + 1), *step, *rest;
 
 	strcpy(copy, path);
-	for (step = strtok_r(copy, "/", &rest); step;
-		step = strtok_r(NULL, "/", &rest)) {
+	for (step = strtok_r(copy, "/", &rest); step; step = strtok_r(NULL, "/", &rest)) {
 		struct probe_fh dir = fh;
 		uint32_t s = try_lookup(c, &dir, step, &fh);
 
-		WANT(s == NFS3_OK, "LOOKUP %s of %s: %s", step, path,
-			stat_name(s));
+		WANT(s == NFS3_OK, "LOOKUP %s of %s: %s", step, path, stat_name(s));
 	}
 	return fh;
 }
 
-uint32_t try_getattr(
-	struct probe_conn *c, const struct probe_fh *fh, fattr3 *attr)
+uint32_t try_getattr(struct probe_conn *c, const struct probe_fh *fh, fattr3 *attr)
 {
 	GETATTR3args a = {.object = fh_wire(fh)};
 	GETATTR3res r = {0};
@@ -141,8 +134,7 @@ fattr3 fh_attr(struct probe_conn *c, const struct probe_fh *fh)
 	return attr;
 }
 
-uint32_t fh_access(
-	struct probe_conn *c, const struct probe_fh *fh, uint32_t bits)
+uint32_t fh_access(struct probe_conn *c, const struct probe_fh *fh, uint32_t bits)
 {
 	ACCESS3args a = {.object = fh_wire(fh), .access = bits};
 	ACCESS3res r = {0};
@@ -150,14 +142,13 @@ uint32_t fh_access(
 	NFS_CALL(c, ACCESS, &a, &r);
 	want_stat("ACCESS", r.status, NFS3_OK);
 	want_attr("ACCESS", &r.ACCESS3res_u.resok.obj_attributes);
-	WANT((r.ACCESS3res_u.resok.access & ~bits) == 0,
-		"ACCESS asked for 0x%x, granted 0x%x", bits,
-		r.ACCESS3res_u.resok.access);
+	WANT((r.ACCESS3res_u.resok.access & ~bits) == 0, "ACCESS asked for 0x%x, granted 0x%x",
+		bits, r.ACCESS3res_u.resok.access);
 	return r.ACCESS3res_u.resok.access;
 }
 
-void fh_read(struct probe_conn *c, const struct probe_fh *fh, uint64_t file_off,
-	uint32_t count, READ3res *r)
+void fh_read(struct probe_conn *c, const struct probe_fh *fh, uint64_t file_off, uint32_t count,
+	READ3res *r)
 {
 	READ3args a = {.file = fh_wire(fh), .offset = file_off, .count = count};
 
@@ -167,14 +158,13 @@ void fh_read(struct probe_conn *c, const struct probe_fh *fh, uint64_t file_off,
 		return;
 	want_attr("READ", &r->READ3res_u.resok.file_attributes);
 	WANT(r->READ3res_u.resok.count == r->READ3res_u.resok.data.data_len,
-		"READ: count %u but %u bytes of data",
-		r->READ3res_u.resok.count, r->READ3res_u.resok.data.data_len);
-	WANT(r->READ3res_u.resok.count <= count, "READ of %u gave %u bytes",
-		count, r->READ3res_u.resok.count);
+		"READ: count %u but %u bytes of data", r->READ3res_u.resok.count,
+		r->READ3res_u.resok.data.data_len);
+	WANT(r->READ3res_u.resok.count <= count, "READ of %u gave %u bytes", count,
+		r->READ3res_u.resok.count);
 }
 
-mountstat3 mount_path(
-	struct probe_conn *c, const char *path, struct probe_fh *root)
+mountstat3 mount_path(struct probe_conn *c, const char *path, struct probe_fh *root)
 {
 	mountres3 r = {0};
 	dirpath p = probe_alloc(strlen(path) + 1);
@@ -185,14 +175,11 @@ mountstat3 mount_path(
 	if (r.fhs_status != MNT3_OK)
 		return r.fhs_status;
 	WANT(r.mountres3_u.mountinfo.fhandle.fhandle3_len > 0 &&
-			r.mountres3_u.mountinfo.fhandle.fhandle3_len <=
-				NFS3_FHSIZE,
-		"MNT gave a handle of %u bytes",
-		r.mountres3_u.mountinfo.fhandle.fhandle3_len);
+			r.mountres3_u.mountinfo.fhandle.fhandle3_len <= NFS3_FHSIZE,
+		"MNT gave a handle of %u bytes", r.mountres3_u.mountinfo.fhandle.fhandle3_len);
 	if (root) {
 		root->len = r.mountres3_u.mountinfo.fhandle.fhandle3_len;
-		memcpy(root->data, r.mountres3_u.mountinfo.fhandle.fhandle3_val,
-			root->len);
+		memcpy(root->data, r.mountres3_u.mountinfo.fhandle.fhandle3_val, root->len);
 	}
 	return MNT3_OK;
 }

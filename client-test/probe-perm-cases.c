@@ -5,9 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#define ALL_BITS                                                           \
-	(ACCESS3_READ | ACCESS3_LOOKUP | ACCESS3_MODIFY | ACCESS3_EXTEND | \
-		ACCESS3_DELETE | ACCESS3_EXECUTE)
+#define ALL_BITS                                                                            \
+	(ACCESS3_READ | ACCESS3_LOOKUP | ACCESS3_MODIFY | ACCESS3_EXTEND | ACCESS3_DELETE | \
+		ACCESS3_EXECUTE)
 
 static uint32_t read_status(struct probe_conn *c, const struct probe_fh *fh)
 {
@@ -51,8 +51,7 @@ static void read_by_class(void)
 	for (size_t i = 0; i < sizeof(tries) / sizeof(tries[0]); i++) {
 		struct probe_fh fh = path_fh(root, tries[i].file);
 
-		probe_trying("%s by %u:%u", tries[i].file, tries[i].uid,
-			tries[i].gid);
+		probe_trying("%s by %u:%u", tries[i].file, tries[i].uid, tries[i].gid);
 		conn_as(c, tries[i].uid, tries[i].gid);
 		want_read(c, &fh, tries[i].may);
 	}
@@ -96,8 +95,7 @@ static void supplementary_groups(void)
 
 static void root_may_read_all(void)
 {
-	static const char *const names[] = {
-		"perm/o0600", "perm/z0000", "perm/d0700/in"};
+	static const char *const names[] = {"perm/o0600", "perm/z0000", "perm/d0700/in"};
 	struct probe_conn *c = conn_open();
 
 	for (int i = 0; i < 3; i++) {
@@ -117,10 +115,9 @@ static void access_bits_by_type(void)
 	} tries[] = {
 		{"hello", 0, ACCESS3_READ, ACCESS3_LOOKUP | ACCESS3_EXECUTE},
 		{"hello", 1001, ACCESS3_READ,
-			ACCESS3_LOOKUP | ACCESS3_EXECUTE | ACCESS3_MODIFY |
-				ACCESS3_EXTEND | ACCESS3_DELETE},
-		{"perm/x0711", 1000, ACCESS3_READ | ACCESS3_EXECUTE,
-			ACCESS3_LOOKUP},
+			ACCESS3_LOOKUP | ACCESS3_EXECUTE | ACCESS3_MODIFY | ACCESS3_EXTEND |
+				ACCESS3_DELETE},
+		{"perm/x0711", 1000, ACCESS3_READ | ACCESS3_EXECUTE, ACCESS3_LOOKUP},
 		{"perm/x0711", 1001, ACCESS3_EXECUTE,
 			ACCESS3_READ | ACCESS3_LOOKUP | ACCESS3_MODIFY},
 		{"perm/z0000", 1001, 0, ALL_BITS},
@@ -142,17 +139,14 @@ static void access_bits_by_type(void)
 
 		conn_as(c, tries[i].uid, tries[i].uid);
 		got = fh_access(c, &fh, ALL_BITS);
-		WANT((got & tries[i].must) == tries[i].must &&
-				!(got & tries[i].must_not),
+		WANT((got & tries[i].must) == tries[i].must && !(got & tries[i].must_not),
 			"%s by %u: granted 0x%02x, must have 0x%02x and not "
 			"0x%02x",
-			tries[i].name, tries[i].uid, got, tries[i].must,
-			tries[i].must_not);
+			tries[i].name, tries[i].uid, got, tries[i].must, tries[i].must_not);
 		/* One bit at a time says the same as all at once. */
 		for (uint32_t bit = 1; bit <= ACCESS3_EXECUTE; bit <<= 1)
-			WANT(fh_access(c, &fh, bit) == (got & bit),
-				"%s: bit 0x%02x alone differs", tries[i].name,
-				bit);
+			WANT(fh_access(c, &fh, bit) == (got & bit), "%s: bit 0x%02x alone differs",
+				tries[i].name, bit);
 		WANT(fh_access(c, &fh, 0) == 0, "bits granted, none asked");
 	}
 }
@@ -167,8 +161,7 @@ static void access_ignores_unknown_bits(void)
 
 static void read_only_grants_no_change(void)
 {
-	const uint32_t change =
-		ACCESS3_MODIFY | ACCESS3_EXTEND | ACCESS3_DELETE;
+	const uint32_t change = ACCESS3_MODIFY | ACCESS3_EXTEND | ACCESS3_DELETE;
 	struct probe_conn *c = conn_open();
 	struct probe_fh fh = path_fh(c, "perm/a0666");
 	uint32_t got;
@@ -182,36 +175,27 @@ static void read_only_grants_no_change(void)
 static void directory_search(void)
 {
 	struct probe_conn *root = conn_open(), *c = conn_open();
-	struct probe_fh d0700 = path_fh(root, "perm/d0700"),
-			d0711 = path_fh(root, "perm/d0711"),
-			d0744 = path_fh(root, "perm/d0744"),
-			d0750 = path_fh(root, "perm/d0750");
+	struct probe_fh d0700 = path_fh(root, "perm/d0700"), d0711 = path_fh(root, "perm/d0711"),
+			d0744 = path_fh(root, "perm/d0744"), d0750 = path_fh(root, "perm/d0750");
 
 	conn_as(c, 1001, 1001);
-	want_stat("LOOKUP in 0700", try_lookup(c, &d0700, "in", NULL),
-		NFS3ERR_ACCES);
+	want_stat("LOOKUP in 0700", try_lookup(c, &d0700, "in", NULL), NFS3ERR_ACCES);
 	want_stat("LOOKUP in 0711", try_lookup(c, &d0711, "in", NULL), NFS3_OK);
-	want_stat("LOOKUP in 0744", try_lookup(c, &d0744, "in", NULL),
+	want_stat("LOOKUP in 0744", try_lookup(c, &d0744, "in", NULL), NFS3ERR_ACCES);
+	want_stat("LOOKUP of a missing name in 0700", try_lookup(c, &d0700, "nothing", NULL),
 		NFS3ERR_ACCES);
-	want_stat("LOOKUP of a missing name in 0700",
-		try_lookup(c, &d0700, "nothing", NULL), NFS3ERR_ACCES);
-	want_stat("LOOKUP in 0750", try_lookup(c, &d0750, "in", NULL),
-		NFS3ERR_ACCES);
+	want_stat("LOOKUP in 0750", try_lookup(c, &d0750, "in", NULL), NFS3ERR_ACCES);
 	c->cred.gid_count = 1;
 	c->cred.gids[0] = 2000;
-	want_stat("LOOKUP in 0750 by the group",
-		try_lookup(c, &d0750, "in", NULL), NFS3_OK);
+	want_stat("LOOKUP in 0750 by the group", try_lookup(c, &d0750, "in", NULL), NFS3_OK);
 	conn_as(c, 1000, 1);
-	want_stat("LOOKUP in 0700 by the owner",
-		try_lookup(c, &d0700, "in", NULL), NFS3_OK);
+	want_stat("LOOKUP in 0700 by the owner", try_lookup(c, &d0700, "in", NULL), NFS3_OK);
 }
 
-static uint32_t readdir_status(
-	struct probe_conn *c, const struct probe_fh *dir, bool plus)
+static uint32_t readdir_status(struct probe_conn *c, const struct probe_fh *dir, bool plus)
 {
 	READDIR3args a = {.dir = fh_wire(dir), .count = 4096};
-	READDIRPLUS3args ap = {
-		.dir = fh_wire(dir), .dircount = 4096, .maxcount = 4096};
+	READDIRPLUS3args ap = {.dir = fh_wire(dir), .dircount = 4096, .maxcount = 4096};
 	READDIR3res r = {0};
 	READDIRPLUS3res rp = {0};
 
@@ -226,29 +210,24 @@ static uint32_t readdir_status(
 static void directory_list(void)
 {
 	struct probe_conn *root = conn_open(), *c = conn_open();
-	struct probe_fh d0700 = path_fh(root, "perm/d0700"),
-			d0711 = path_fh(root, "perm/d0711"),
+	struct probe_fh d0700 = path_fh(root, "perm/d0700"), d0711 = path_fh(root, "perm/d0711"),
 			d0744 = path_fh(root, "perm/d0744");
 
 	conn_as(c, 1001, 1001);
 	for (int plus = 0; plus < 2; plus++) {
-		want_stat(
-			"0700", readdir_status(c, &d0700, plus), NFS3ERR_ACCES);
-		want_stat(
-			"0711", readdir_status(c, &d0711, plus), NFS3ERR_ACCES);
+		want_stat("0700", readdir_status(c, &d0700, plus), NFS3ERR_ACCES);
+		want_stat("0711", readdir_status(c, &d0711, plus), NFS3ERR_ACCES);
 	}
 	want_stat("READDIR 0744", readdir_status(c, &d0744, false), NFS3_OK);
 	conn_as(c, 1000, 1000);
-	want_stat(
-		"0700 by the owner", readdir_status(c, &d0700, true), NFS3_OK);
+	want_stat("0700 by the owner", readdir_status(c, &d0700, true), NFS3_OK);
 }
 
 /* Attributes are for all who have the handle. */
 static void getattr_needs_no_permission(void)
 {
 	struct probe_conn *root = conn_open(), *c = conn_open();
-	struct probe_fh a = path_fh(root, "perm/z0000"),
-			b = path_fh(root, "perm/d0700"),
+	struct probe_fh a = path_fh(root, "perm/z0000"), b = path_fh(root, "perm/d0700"),
 			in = path_fh(root, "perm/d0700/in");
 
 	conn_as(c, 1001, 1001);
@@ -281,8 +260,7 @@ static void auth_none_is_nobody(void)
 		conn_exchange(c, &o, &reply);
 		WANT(!reply.closed, "connection closed");
 		if (reply.reply_stat == MSG_DENIED) {
-			WANT(reply.stat == AUTH_ERROR, "reject_stat %u",
-				reply.stat);
+			WANT(reply.stat == AUTH_ERROR, "reject_stat %u", reply.stat);
 			continue;
 		}
 		WANT(reply.stat == SUCCESS, "accept_stat %u", reply.stat);

@@ -14,13 +14,11 @@ static void getattr_times(void)
 	struct probe_fh fh = path_fh(c, "hello");
 	fattr3 a = fh_attr(c, &fh);
 
-	WANT(a.mtime.seconds == 981173106 && a.mtime.nseconds == 123456789,
-		"mtime %u.%09u", a.mtime.seconds, a.mtime.nseconds);
+	WANT(a.mtime.seconds == 981173106 && a.mtime.nseconds == 123456789, "mtime %u.%09u",
+		a.mtime.seconds, a.mtime.nseconds);
 	WANT(a.ctime.seconds > a.mtime.seconds, "ctime not after mtime");
-	WANT(a.size == 13 && a.type == NF3REG && a.mode == 0644 && a.uid == 0 &&
-			a.gid == 0,
-		"size %lu type %d mode 0%o owner %u:%u", a.size, (int)a.type,
-		a.mode, a.uid, a.gid);
+	WANT(a.size == 13 && a.type == NF3REG && a.mode == 0644 && a.uid == 0 && a.gid == 0,
+		"size %lu type %d mode 0%o owner %u:%u", a.size, (int)a.type, a.mode, a.uid, a.gid);
 }
 
 static void getattr_every_type(void)
@@ -44,13 +42,10 @@ static void getattr_every_type(void)
 		struct probe_fh fh = path_fh(c, want[i].name);
 		fattr3 a = fh_attr(c, &fh);
 
-		WANT(a.type == want[i].type, "%s: type %d", want[i].name,
-			(int)a.type);
+		WANT(a.type == want[i].type, "%s: type %d", want[i].name, (int)a.type);
 		if (want[i].major)
-			WANT(a.rdev.specdata1 == want[i].major &&
-					a.rdev.specdata2 == want[i].minor,
-				"%s: rdev %u,%u", want[i].name,
-				a.rdev.specdata1, a.rdev.specdata2);
+			WANT(a.rdev.specdata1 == want[i].major && a.rdev.specdata2 == want[i].minor,
+				"%s: rdev %u,%u", want[i].name, a.rdev.specdata1, a.rdev.specdata2);
 	}
 }
 
@@ -73,54 +68,47 @@ static void getattr_sizes(void)
 		struct probe_fh fh = path_fh(c, want[i].name);
 		fattr3 a = fh_attr(c, &fh);
 
-		WANT(a.size == want[i].size, "%s: size %lu", want[i].name,
-			a.size);
+		WANT(a.size == want[i].size, "%s: size %lu", want[i].name, a.size);
 		if (!strcmp(want[i].name, "holes"))
-			WANT(a.used < a.size, "used %lu of a file of holes",
-				a.used);
+			WANT(a.used < a.size, "used %lu of a file of holes", a.used);
 	}
 }
 
 static void hard_links_are_one_file(void)
 {
 	struct probe_conn *c = conn_open();
-	struct probe_fh one = path_fh(c, "links/f0"),
-			two = path_fh(c, "links/zlink");
+	struct probe_fh one = path_fh(c, "links/f0"), two = path_fh(c, "links/zlink");
 	fattr3 a = fh_attr(c, &one), b = fh_attr(c, &two);
 
 	WANT(a.fileid == b.fileid && a.fsid == b.fsid, "different fileids");
-	WANT(a.nlink == 2 && b.nlink == 2, "link counts %u and %u", a.nlink,
-		b.nlink);
+	WANT(a.nlink == 2 && b.nlink == 2, "link counts %u and %u", a.nlink, b.nlink);
 }
 
 static void lookup_missing(void)
 {
-	want_stat("LOOKUP",
-		try_lookup(conn_open(), &probe.root, "no-such-name", NULL),
+	want_stat("LOOKUP", try_lookup(conn_open(), &probe.root, "no-such-name", NULL),
 		NFS3ERR_NOENT);
 }
 
 static void lookup_in_non_directory(void)
 {
-	static const char *const names[] = {"hello", "slink", "types/fifo",
-		"types/sock", "types/chr", "huge"};
+	static const char *const names[] = {
+		"hello", "slink", "types/fifo", "types/sock", "types/chr", "huge"};
 	struct probe_conn *c = conn_open();
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
 		struct probe_fh fh = path_fh(c, names[i]);
 
-		want_stat(names[i], try_lookup(c, &fh, "x", NULL),
-			NFS3ERR_NOTDIR);
+		want_stat(names[i], try_lookup(c, &fh, "x", NULL), NFS3ERR_NOTDIR);
 	}
 }
 
-static void want_same(struct probe_conn *c, const char *what,
-	const struct probe_fh *a, const struct probe_fh *b)
+static void want_same(
+	struct probe_conn *c, const char *what, const struct probe_fh *a, const struct probe_fh *b)
 {
 	fattr3 x = fh_attr(c, a), y = fh_attr(c, b);
 
-	WANT(x.fileid == y.fileid && x.fsid == y.fsid, "%s: another object",
-		what);
+	WANT(x.fileid == y.fileid && x.fsid == y.fsid, "%s: another object", what);
 }
 
 static void lookup_dots(void)
@@ -137,8 +125,8 @@ static void lookup_dots(void)
 	if (s == NFS3_OK)
 		want_same(c, ".. of the export's root", &fh, &probe.root);
 	else
-		WANT(s == NFS3ERR_NOENT || s == NFS3ERR_ACCES,
-			".. of the export's root: %s", stat_name(s));
+		WANT(s == NFS3ERR_NOENT || s == NFS3ERR_ACCES, ".. of the export's root: %s",
+			stat_name(s));
 }
 
 static void lookup_deep(void)
@@ -158,8 +146,7 @@ static void lookup_deep(void)
 	fh_read(c, &fh, 0, 100, &r);
 	want_stat("READ", r.status, NFS3_OK);
 	WANT(r.READ3res_u.resok.count == 7 &&
-			!memcmp(r.READ3res_u.resok.data.data_val, "bottom\n",
-				7),
+			!memcmp(r.READ3res_u.resok.data.data_val, "bottom\n", 7),
 		"wrong data");
 }
 
@@ -176,22 +163,19 @@ static void names_of_255_bytes(void)
 		memcpy(utf8 + 2 * i, "\303\251", 2);
 	strcpy(utf8 + 254, "x");
 	want_stat("255 bytes", try_lookup(c, &dir, ascii, NULL), NFS3_OK);
-	want_stat(
-		"255 bytes of UTF-8", try_lookup(c, &dir, utf8, NULL), NFS3_OK);
+	want_stat("255 bytes of UTF-8", try_lookup(c, &dir, utf8, NULL), NFS3_OK);
 }
 
 static void names_odd_but_legal(void)
 {
-	static const char *const names[] = {"bad\377\376utf8", "new\nline",
-		"back\\slash", " space ", "-dash", "..."};
+	static const char *const names[] = {
+		"bad\377\376utf8", "new\nline", "back\\slash", " space ", "-dash", "..."};
 	struct probe_conn *c = conn_open();
 	struct probe_fh dir = path_fh(c, "names");
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-		want_stat(
-			names[i], try_lookup(c, &dir, names[i], NULL), NFS3_OK);
-	want_stat("another case", try_lookup(c, &dir, "-DASH", NULL),
-		NFS3ERR_NOENT);
+		want_stat(names[i], try_lookup(c, &dir, names[i], NULL), NFS3_OK);
+	want_stat("another case", try_lookup(c, &dir, "-DASH", NULL), NFS3ERR_NOENT);
 }
 
 static void names_too_long(void)
@@ -204,8 +188,7 @@ static void names_too_long(void)
 		memset(name, 'n', lengths[i]);
 		name[lengths[i]] = '\0';
 		probe_trying("%zu bytes", lengths[i]);
-		want_stat("LOOKUP", try_lookup(c, &probe.root, name, NULL),
-			NFS3ERR_NAMETOOLONG);
+		want_stat("LOOKUP", try_lookup(c, &probe.root, name, NULL), NFS3ERR_NAMETOOLONG);
 	}
 }
 
@@ -215,8 +198,8 @@ static void names_illegal(void)
 	static const struct {
 		const char *name;
 		uint32_t bytes;
-	} names[] = {{"", 0}, {"/", 1}, {"types/file", 10}, {"hello\0x", 7},
-		{"\0", 1}, {"hello\0", 6}};
+	} names[] = {
+		{"", 0}, {"/", 1}, {"types/file", 10}, {"hello\0x", 7}, {"\0", 1}, {"hello\0", 6}};
 	struct probe_conn *c = conn_open();
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
@@ -233,8 +216,8 @@ static void names_illegal(void)
 		WANT(!r.closed, "connection closed");
 		if (r.reply_stat == MSG_ACCEPTED && r.stat == GARBAGE_ARGS)
 			continue;
-		WANT(r.reply_stat == MSG_ACCEPTED && r.stat == SUCCESS,
-			"RPC error %u/%u", r.reply_stat, r.stat);
+		WANT(r.reply_stat == MSG_ACCEPTED && r.stat == SUCCESS, "RPC error %u/%u",
+			r.reply_stat, r.stat);
 		reply_decode(&r, (zdrproc_t)zdr_LOOKUP3res, &l);
 		WANT(l.status == NFS3ERR_INVAL || l.status == NFS3ERR_ACCES ||
 				l.status == NFS3ERR_NOENT,
@@ -242,8 +225,7 @@ static void names_illegal(void)
 	}
 }
 
-static void want_readlink(
-	struct probe_conn *c, const char *path, const char *target)
+static void want_readlink(struct probe_conn *c, const char *path, const char *target)
 {
 	struct probe_fh fh = path_fh(c, path);
 	READLINK3args a = {.symlink = fh_wire(&fh)};
@@ -282,8 +264,7 @@ static void readlink_non_link(void)
 
 		NFS_CALL(c, READLINK, &a, &r);
 		want_stat(names[i], r.status, NFS3ERR_INVAL);
-		want_attr("READLINK",
-			&r.READLINK3res_u.resfail.symlink_attributes);
+		want_attr("READLINK", &r.READLINK3res_u.resfail.symlink_attributes);
 	}
 }
 
@@ -296,8 +277,8 @@ static char pattern_at(uint64_t file_off)
 	return line[file_off % 8];
 }
 
-static void want_pattern(struct probe_conn *c, const struct probe_fh *fh,
-	uint64_t file_off, uint32_t count)
+static void want_pattern(
+	struct probe_conn *c, const struct probe_fh *fh, uint64_t file_off, uint32_t count)
 {
 	uint64_t left = file_off < PATTERN_BYTES ? PATTERN_BYTES - file_off : 0;
 	uint32_t limit = count < probe.rtmax ? count : probe.rtmax;
@@ -310,16 +291,14 @@ static void want_pattern(struct probe_conn *c, const struct probe_fh *fh,
 	want_stat("READ", r.status, NFS3_OK);
 	ok = &r.READ3res_u.resok;
 	if (count <= probe.rtmax)
-		WANT(ok->count == want, "%u bytes instead of %u", ok->count,
-			want);
+		WANT(ok->count == want, "%u bytes instead of %u", ok->count, want);
 	else
-		WANT(ok->count <= left && (ok->count > 0 || left == 0),
-			"%u bytes", ok->count);
-	WANT(!ok->eof == (file_off + ok->count < PATTERN_BYTES),
-		"eof is %u after %u bytes", ok->eof, ok->count);
+		WANT(ok->count <= left && (ok->count > 0 || left == 0), "%u bytes", ok->count);
+	WANT(!ok->eof == (file_off + ok->count < PATTERN_BYTES), "eof is %u after %u bytes",
+		ok->eof, ok->count);
 	for (uint32_t i = 0; i < ok->count; i++)
-		WANT(ok->data.data_val[i] == pattern_at(file_off + i),
-			"wrong byte at %lu", file_off + i);
+		WANT(ok->data.data_val[i] == pattern_at(file_off + i), "wrong byte at %lu",
+			file_off + i);
 }
 
 static void read_every_alignment(void)
@@ -330,8 +309,7 @@ static void read_every_alignment(void)
 
 	for (int i = 0; i < 300; i++) {
 		seed = seed * 6364136223846793005ull + 1442695040888963407ull;
-		want_pattern(c, &fh, (seed >> 33) % PATTERN_BYTES,
-			(uint32_t)(seed >> 20) % 9000);
+		want_pattern(c, &fh, (seed >> 33) % PATTERN_BYTES, (uint32_t)(seed >> 20) % 9000);
 		if (i % 50 == 49)
 			probe_release();
 	}
@@ -393,8 +371,8 @@ static void read_holes(void)
 			bool data = at + i >= 128 * 4096 && at + i < 129 * 4096;
 			char want = data ? pattern_at(at + i) : '\0';
 
-			WANT(r.READ3res_u.resok.data.data_val[i] == want,
-				"wrong byte at %lu", at + i);
+			WANT(r.READ3res_u.resok.data.data_val[i] == want, "wrong byte at %lu",
+				at + i);
 		}
 	}
 }
@@ -422,25 +400,22 @@ static void read_near_2_63(void)
 	for (size_t i = 0; i < sizeof(reads) / sizeof(reads[0]); i++) {
 		READ3res r;
 
-		probe_trying("offset 0x%lx, count %u", reads[i].file_off,
-			reads[i].count);
+		probe_trying("offset 0x%lx, count %u", reads[i].file_off, reads[i].count);
 		fh_read(c, &fh, reads[i].file_off, reads[i].count, &r);
 		want_stat("READ", r.status, NFS3_OK);
-		WANT(r.READ3res_u.resok.count == reads[i].want,
-			"%u bytes instead of %u", r.READ3res_u.resok.count,
-			reads[i].want);
+		WANT(r.READ3res_u.resok.count == reads[i].want, "%u bytes instead of %u",
+			r.READ3res_u.resok.count, reads[i].want);
 		WANT(r.READ3res_u.resok.eof, "no eof");
 		for (uint32_t b = 0; b < reads[i].want; b++)
-			WANT(!r.READ3res_u.resok.data.data_val[b],
-				"a hole that isn't zero");
+			WANT(!r.READ3res_u.resok.data.data_val[b], "a hole that isn't zero");
 	}
 }
 
 /* RFC 1813 gives INVAL for all; knfsd's ISDIR for a directory is common. */
 static void read_non_file(void)
 {
-	static const char *const names[] = {"types", "slink", "types/fifo",
-		"types/sock", "types/chr", "types/blk"};
+	static const char *const names[] = {
+		"types", "slink", "types/fifo", "types/sock", "types/chr", "types/blk"};
 	struct probe_conn *c = conn_open();
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
@@ -448,9 +423,8 @@ static void read_non_file(void)
 		READ3res r;
 
 		fh_read(c, &fh, 0, 100, &r);
-		WANT(r.status == NFS3ERR_INVAL ||
-				(i == 0 && r.status == NFS3ERR_ISDIR),
-			"%s: %s", names[i], stat_name(r.status));
+		WANT(r.status == NFS3ERR_INVAL || (i == 0 && r.status == NFS3ERR_ISDIR), "%s: %s",
+			names[i], stat_name(r.status));
 	}
 }
 
@@ -465,20 +439,16 @@ static void fsinfo_sane(void)
 	NFS_CALL(c, FSINFO, &a, &r);
 	want_stat("FSINFO", r.status, NFS3_OK);
 	want_attr("FSINFO", &ok->obj_attributes);
-	WANT(ok->rtmax >= 65536 && ok->rtpref <= ok->rtmax && ok->rtpref > 0,
-		"rtmax %u, rtpref %u", ok->rtmax, ok->rtpref);
-	WANT(ok->wtmax >= 65536 && ok->wtpref <= ok->wtmax && ok->wtpref > 0,
-		"wtmax %u, wtpref %u", ok->wtmax, ok->wtpref);
-	WANT(ok->rtmult > 0 && ok->wtmult > 0, "rtmult %u, wtmult %u",
-		ok->rtmult, ok->wtmult);
+	WANT(ok->rtmax >= 65536 && ok->rtpref <= ok->rtmax && ok->rtpref > 0, "rtmax %u, rtpref %u",
+		ok->rtmax, ok->rtpref);
+	WANT(ok->wtmax >= 65536 && ok->wtpref <= ok->wtmax && ok->wtpref > 0, "wtmax %u, wtpref %u",
+		ok->wtmax, ok->wtpref);
+	WANT(ok->rtmult > 0 && ok->wtmult > 0, "rtmult %u, wtmult %u", ok->rtmult, ok->wtmult);
 	WANT(ok->dtpref >= 512, "dtpref %u", ok->dtpref);
 	WANT(ok->maxfilesize == HUGE_BYTES, "maxfilesize %lu", ok->maxfilesize);
-	WANT(ok->time_delta.seconds == 0 &&
-			ok->time_delta.nseconds < 1000000000,
-		"time_delta %u.%09u", ok->time_delta.seconds,
-		ok->time_delta.nseconds);
-	WANT((ok->properties & need) == need, "properties 0x%x",
-		ok->properties);
+	WANT(ok->time_delta.seconds == 0 && ok->time_delta.nseconds < 1000000000,
+		"time_delta %u.%09u", ok->time_delta.seconds, ok->time_delta.nseconds);
+	WANT((ok->properties & need) == need, "properties 0x%x", ok->properties);
 }
 
 static void pathconf_sane(void)
@@ -493,16 +463,13 @@ static void pathconf_sane(void)
 	want_attr("PATHCONF", &ok->obj_attributes);
 	WANT(ok->name_max == 255, "name_max %u", ok->name_max);
 	WANT(ok->linkmax >= 1024, "linkmax %u", ok->linkmax);
-	WANT(ok->no_trunc && ok->chown_restricted && !ok->case_insensitive &&
-			ok->case_preserving,
+	WANT(ok->no_trunc && ok->chown_restricted && !ok->case_insensitive && ok->case_preserving,
 		"no_trunc %u chown_restricted %u case_insensitive %u "
 		"case_preserving %u",
-		ok->no_trunc, ok->chown_restricted, ok->case_insensitive,
-		ok->case_preserving);
+		ok->no_trunc, ok->chown_restricted, ok->case_insensitive, ok->case_preserving);
 }
 
-static void want_fsstat(
-	struct probe_conn *c, const char *what, const struct probe_fh *fh)
+static void want_fsstat(struct probe_conn *c, const char *what, const struct probe_fh *fh)
 {
 	FSSTAT3args a = {.fsroot = fh_wire(fh)};
 	FSSTAT3res r = {0};
@@ -511,20 +478,18 @@ static void want_fsstat(
 	NFS_CALL(c, FSSTAT, &a, &r);
 	want_stat(what, r.status, NFS3_OK);
 	want_attr(what, &ok->obj_attributes);
-	WANT(ok->tbytes > 0 && ok->fbytes <= ok->tbytes &&
-			ok->abytes <= ok->fbytes,
-		"%s: bytes %lu total, %lu free, %lu available", what,
-		ok->tbytes, ok->fbytes, ok->abytes);
+	WANT(ok->tbytes > 0 && ok->fbytes <= ok->tbytes && ok->abytes <= ok->fbytes,
+		"%s: bytes %lu total, %lu free, %lu available", what, ok->tbytes, ok->fbytes,
+		ok->abytes);
 	WANT(ok->ffiles <= ok->tfiles && ok->afiles <= ok->ffiles,
-		"%s: files %lu total, %lu free, %lu available", what,
-		ok->tfiles, ok->ffiles, ok->afiles);
+		"%s: files %lu total, %lu free, %lu available", what, ok->tfiles, ok->ffiles,
+		ok->afiles);
 }
 
 /* P20: also on handles that aren't the root's. */
 static void fsstat_sane(void)
 {
-	static const char *const names[] = {
-		"hello", "slink", "types", "types/fifo", "types/chr"};
+	static const char *const names[] = {"hello", "slink", "types", "types/fifo", "types/chr"};
 	struct probe_conn *c = conn_open();
 
 	want_fsstat(c, "root", &probe.root);
@@ -546,41 +511,34 @@ static void fsstat_sane(void)
 static void subvolumes_have_their_own_fsid(void)
 {
 	struct probe_conn *c = conn_open();
-	struct probe_fh sub = path_fh(c, "sub"), sub2 = path_fh(c, "sub/sub2"),
-			up;
-	fattr3 r = fh_attr(c, &probe.root), a = fh_attr(c, &sub),
-	       b = fh_attr(c, &sub2), u;
+	struct probe_fh sub = path_fh(c, "sub"), sub2 = path_fh(c, "sub/sub2"), up;
+	fattr3 r = fh_attr(c, &probe.root), a = fh_attr(c, &sub), b = fh_attr(c, &sub2), u;
 
 	if (!probe.has_subvolumes)
 		probe_skip("the tree isn't on btrfs");
-	WANT(r.fsid != a.fsid && a.fsid != b.fsid && r.fsid != b.fsid,
-		"fsids %lx %lx %lx", r.fsid, a.fsid, b.fsid);
+	WANT(r.fsid != a.fsid && a.fsid != b.fsid && r.fsid != b.fsid, "fsids %lx %lx %lx", r.fsid,
+		a.fsid, b.fsid);
 	WANT(a.type == NF3DIR && b.type == NF3DIR, "not directories");
 	want_stat("LOOKUP ..", try_lookup(c, &sub2, "..", &up), NFS3_OK);
 	u = fh_attr(c, &up);
-	WANT(u.fsid == a.fsid && u.fileid == a.fileid,
-		".. of a subvolume is another directory");
+	WANT(u.fsid == a.fsid && u.fileid == a.fileid, ".. of a subvolume is another directory");
 	want_stat("LOOKUP ..", try_lookup(c, &sub, "..", &up), NFS3_OK);
 	u = fh_attr(c, &up);
-	WANT(u.fsid == r.fsid && u.fileid == r.fileid,
-		".. of a subvolume is another directory");
+	WANT(u.fsid == r.fsid && u.fileid == r.fileid, ".. of a subvolume is another directory");
 }
 
 static void subvolumes_are_crossed(void)
 {
 	struct probe_conn *c = conn_open();
-	struct probe_fh in = path_fh(c, "sub/inside"),
-			in2 = path_fh(c, "sub/sub2/inside");
+	struct probe_fh in = path_fh(c, "sub/inside"), in2 = path_fh(c, "sub/sub2/inside");
 	READ3res r;
 
 	fh_read(c, &in, 0, 100, &r);
 	want_stat("READ", r.status, NFS3_OK);
-	WANT(r.READ3res_u.resok.count == 7, "sub/inside: %u bytes",
-		r.READ3res_u.resok.count);
+	WANT(r.READ3res_u.resok.count == 7, "sub/inside: %u bytes", r.READ3res_u.resok.count);
 	fh_read(c, &in2, 0, 100, &r);
 	want_stat("READ", r.status, NFS3_OK);
-	WANT(r.READ3res_u.resok.count == 14, "sub/sub2/inside: %u bytes",
-		r.READ3res_u.resok.count);
+	WANT(r.READ3res_u.resok.count == 14, "sub/sub2/inside: %u bytes", r.READ3res_u.resok.count);
 }
 
 /* A server restarted or under load may answer on any connection. */

@@ -34,15 +34,15 @@ static void want_rofs(const char *what, uint32_t status)
 /* One status of many, each legal, none of which changes anything. */
 static void want_refused(const char *what, uint32_t status)
 {
-	WANT(status == NFS3ERR_ROFS || status == NFS3ERR_NOTEMPTY ||
-			status == NFS3ERR_NOTDIR || status == NFS3ERR_INVAL ||
-			status == NFS3ERR_ISDIR || status == NFS3ERR_ACCES ||
-			status == NFS3ERR_PERM || status == NFS3ERR_EXIST,
+	WANT(status == NFS3ERR_ROFS || status == NFS3ERR_NOTEMPTY || status == NFS3ERR_NOTDIR ||
+			status == NFS3ERR_INVAL || status == NFS3ERR_ISDIR ||
+			status == NFS3ERR_ACCES || status == NFS3ERR_PERM ||
+			status == NFS3ERR_EXIST,
 		"%s: %s", what, stat_name(status));
 }
 
-static uint32_t setattr_mode(struct probe_conn *c, const struct probe_fh *fh,
-	uint32_t mode, const nfstime3 *guard)
+static uint32_t setattr_mode(
+	struct probe_conn *c, const struct probe_fh *fh, uint32_t mode, const nfstime3 *guard)
 {
 	SETATTR3args a = {.object = fh_wire(fh)};
 	SETATTR3res r = {0};
@@ -61,8 +61,7 @@ static uint32_t setattr_mode(struct probe_conn *c, const struct probe_fh *fh,
 	return r.status;
 }
 
-static uint32_t setattr_size(
-	struct probe_conn *c, const struct probe_fh *fh, uint64_t size)
+static uint32_t setattr_size(struct probe_conn *c, const struct probe_fh *fh, uint64_t size)
 {
 	SETATTR3args a = {.object = fh_wire(fh)};
 	SETATTR3res r = {0};
@@ -73,8 +72,8 @@ static uint32_t setattr_size(
 	return r.status;
 }
 
-static uint32_t write_text(struct probe_conn *c, const struct probe_fh *fh,
-	const char *text, stable_how how)
+static uint32_t write_text(
+	struct probe_conn *c, const struct probe_fh *fh, const char *text, stable_how how)
 {
 	WRITE3args a = {.file = fh_wire(fh), .stable = how};
 	WRITE3res r = {0};
@@ -89,8 +88,8 @@ static uint32_t write_text(struct probe_conn *c, const struct probe_fh *fh,
 	return r.status;
 }
 
-static uint32_t create_file(struct probe_conn *c, const struct probe_fh *dir,
-	const char *name, createmode3 how)
+static uint32_t create_file(
+	struct probe_conn *c, const struct probe_fh *dir, const char *name, createmode3 how)
 {
 	CREATE3args a = {.where = where(dir, name), .how = {.mode = how}};
 	CREATE3res r = {0};
@@ -107,8 +106,7 @@ static uint32_t create_file(struct probe_conn *c, const struct probe_fh *dir,
 	return r.status;
 }
 
-static uint32_t make_dir(
-	struct probe_conn *c, const struct probe_fh *dir, const char *name)
+static uint32_t make_dir(struct probe_conn *c, const struct probe_fh *dir, const char *name)
 {
 	MKDIR3args a = {.where = where(dir, name)};
 	MKDIR3res r = {0};
@@ -121,8 +119,7 @@ static uint32_t make_dir(
 	return r.status;
 }
 
-static uint32_t make_symlink(
-	struct probe_conn *c, const struct probe_fh *dir, const char *name)
+static uint32_t make_symlink(struct probe_conn *c, const struct probe_fh *dir, const char *name)
 {
 	SYMLINK3args a = {.where = where(dir, name)};
 	SYMLINK3res r = {0};
@@ -136,8 +133,8 @@ static uint32_t make_symlink(
 	return r.status;
 }
 
-static uint32_t make_node(struct probe_conn *c, const struct probe_fh *dir,
-	const char *name, ftype3 type)
+static uint32_t make_node(
+	struct probe_conn *c, const struct probe_fh *dir, const char *name, ftype3 type)
 {
 	MKNOD3args a = {.where = where(dir, name), .what = {.type = type}};
 	MKNOD3res r = {0};
@@ -150,8 +147,7 @@ static uint32_t make_node(struct probe_conn *c, const struct probe_fh *dir,
 	return r.status;
 }
 
-static uint32_t remove_name(
-	struct probe_conn *c, const struct probe_fh *dir, const char *name)
+static uint32_t remove_name(struct probe_conn *c, const struct probe_fh *dir, const char *name)
 {
 	REMOVE3args a = {.object = where(dir, name)};
 	REMOVE3res r = {0};
@@ -164,8 +160,7 @@ static uint32_t remove_name(
 	return r.status;
 }
 
-static uint32_t remove_dir(
-	struct probe_conn *c, const struct probe_fh *dir, const char *name)
+static uint32_t remove_dir(struct probe_conn *c, const struct probe_fh *dir, const char *name)
 {
 	RMDIR3args a = {.object = where(dir, name)};
 	RMDIR3res r = {0};
@@ -178,8 +173,8 @@ static uint32_t remove_dir(
 	return r.status;
 }
 
-static uint32_t rename_name(struct probe_conn *c, const struct probe_fh *from,
-	const char *name, const struct probe_fh *to, const char *new_name)
+static uint32_t rename_name(struct probe_conn *c, const struct probe_fh *from, const char *name,
+	const struct probe_fh *to, const char *new_name)
 {
 	RENAME3args a = {.from = where(from, name), .to = where(to, new_name)};
 	RENAME3res r = {0};
@@ -235,8 +230,7 @@ static void setattr_guard(void)
 	want_rofs("guard equal", setattr_mode(c, &fh, 0600, &guard));
 	guard.nseconds = (guard.nseconds + 1) % 1000000000;
 	s = setattr_mode(c, &fh, 0600, &guard);
-	WANT(s == NFS3ERR_ROFS || s == NFS3ERR_NOT_SYNC, "1 ns off: %s",
-		stat_name(s));
+	WANT(s == NFS3ERR_ROFS || s == NFS3ERR_NOT_SYNC, "1 ns off: %s", stat_name(s));
 }
 
 static void write_rofs(void)
@@ -246,8 +240,7 @@ static void write_rofs(void)
 
 	need_read_only();
 	for (int how = UNSTABLE; how <= FILE_SYNC; how++)
-		want_rofs(
-			"WRITE", write_text(c, &fh, "HELLO", (stable_how)how));
+		want_rofs("WRITE", write_text(c, &fh, "HELLO", (stable_how)how));
 	WANT(fh_attr(c, &fh).mtime.nseconds == 123456789, "mtime changed");
 }
 
@@ -257,10 +250,8 @@ static void create_rofs(void)
 
 	need_read_only();
 	for (int how = UNCHECKED; how <= EXCLUSIVE; how++)
-		want_rofs("CREATE",
-			create_file(c, &probe.root, "new", (createmode3)how));
-	want_stat("LOOKUP after", try_lookup(c, &probe.root, "new", NULL),
-		NFS3ERR_NOENT);
+		want_rofs("CREATE", create_file(c, &probe.root, "new", (createmode3)how));
+	want_stat("LOOKUP after", try_lookup(c, &probe.root, "new", NULL), NFS3ERR_NOENT);
 }
 
 /* P30: the directory's write permission must not be what is refused. */
@@ -275,8 +266,7 @@ static void create_existing(void)
 	if (probe.read_write)
 		want_stat("CREATE", s, NFS3_OK);
 	else
-		WANT(s == NFS3ERR_ROFS || s == NFS3_OK, "CREATE: %s",
-			stat_name(s));
+		WANT(s == NFS3ERR_ROFS || s == NFS3_OK, "CREATE: %s", stat_name(s));
 }
 
 static void mkdir_rofs(void)
@@ -285,8 +275,7 @@ static void mkdir_rofs(void)
 
 	need_read_only();
 	want_rofs("MKDIR", make_dir(c, &probe.root, "new"));
-	want_refused("MKDIR of a name that exists",
-		make_dir(c, &probe.root, "types"));
+	want_refused("MKDIR of a name that exists", make_dir(c, &probe.root, "types"));
 }
 
 static void symlink_rofs(void)
@@ -311,8 +300,7 @@ static void remove_rofs(void)
 
 	need_read_only();
 	want_rofs("REMOVE", remove_name(c, &probe.root, "hello"));
-	want_refused("REMOVE of a directory",
-		remove_name(c, &probe.root, "emptydir"));
+	want_refused("REMOVE of a directory", remove_name(c, &probe.root, "emptydir"));
 	path_fh(c, "hello");
 	path_fh(c, "emptydir");
 }
@@ -340,12 +328,9 @@ static void rename_rofs(void)
 	struct probe_fh dir = path_fh(c, "types");
 
 	need_read_only();
-	want_rofs("RENAME",
-		rename_name(c, &probe.root, "hello", &probe.root, "new"));
-	want_rofs("RENAME to another directory",
-		rename_name(c, &probe.root, "hello", &dir, "new"));
-	want_rofs("RENAME over a file",
-		rename_name(c, &probe.root, "hello", &dir, "file"));
+	want_rofs("RENAME", rename_name(c, &probe.root, "hello", &probe.root, "new"));
+	want_rofs("RENAME to another directory", rename_name(c, &probe.root, "hello", &dir, "new"));
+	want_rofs("RENAME over a file", rename_name(c, &probe.root, "hello", &dir, "file"));
 	path_fh(c, "hello");
 }
 
@@ -357,8 +342,7 @@ static void link_rofs(void)
 
 	need_read_only();
 	want_rofs("LINK", link_file(c, &file, &probe.root, "new"));
-	want_rofs(
-		"LINK of a symlink", link_file(c, &slink, &probe.root, "new"));
+	want_rofs("LINK of a symlink", link_file(c, &slink, &probe.root, "new"));
 	WANT(fh_attr(c, &file).nlink == 1, "linked all the same");
 }
 
@@ -379,8 +363,7 @@ static void commit_ranges(void)
 			.count = ranges[i].count};
 		COMMIT3res r = {0};
 
-		probe_trying("offset 0x%lx, count %u", ranges[i].file_off,
-			ranges[i].count);
+		probe_trying("offset 0x%lx, count %u", ranges[i].file_off, ranges[i].count);
 		NFS_CALL(c, COMMIT, &a, &r);
 		if (r.status == NFS3_OK)
 			want_wcc("COMMIT", &r.COMMIT3res_u.resok.file_wcc);
@@ -401,8 +384,7 @@ static void create_bad_names(void)
 	memset(name, 'n', 256);
 	name[256] = '\0';
 	for (int i = 0; i < 5; i++) {
-		CREATE3args a = {
-			.where = where(&probe.root, i < 4 ? names[i] : name)};
+		CREATE3args a = {.where = where(&probe.root, i < 4 ? names[i] : name)};
 		struct probe_reply r;
 		struct probe_out o;
 		CREATE3res cr = {0};

@@ -27,13 +27,12 @@ static struct probe_conn *open_for(size_t i)
 
 static void getattr_root(struct probe_conn *c)
 {
-	want_stat("GETATTR of the root", try_getattr(c, &probe.root, NULL),
-		NFS3_OK);
+	want_stat("GETATTR of the root", try_getattr(c, &probe.root, NULL), NFS3_OK);
 }
 
 /* A call without arguments. */
-static struct probe_out bare_call(struct probe_conn *c, uint32_t program,
-	uint32_t version, uint32_t procedure)
+static struct probe_out bare_call(
+	struct probe_conn *c, uint32_t program, uint32_t version, uint32_t procedure)
 {
 	struct probe_out o;
 
@@ -86,12 +85,10 @@ static void prog_mismatch(void)
 	for (size_t i = 0; i < PROGRAMS; i++)
 		for (size_t v = 0; v < 3; v++) {
 			struct probe_conn *c = open_for(i);
-			struct probe_out o = bare_call(
-				c, programs[i].program, versions[v], 0);
+			struct probe_out o = bare_call(c, programs[i].program, versions[v], 0);
 			struct probe_reply r;
 
-			probe_trying(
-				"%s version %u", programs[i].name, versions[v]);
+			probe_trying("%s version %u", programs[i].name, versions[v]);
 			want_accept(c, &o, PROG_MISMATCH, &r);
 			WANT(r.low <= 3 && r.high >= 3 && r.low <= r.high,
 				"offers versions %u to %u", r.low, r.high);
@@ -105,12 +102,10 @@ static void proc_unavail(void)
 	for (size_t i = 0; i < PROGRAMS; i++)
 		for (size_t p = 0; p < 4; p++) {
 			struct probe_conn *c = open_for(i);
-			struct probe_out o = bare_call(
-				c, programs[i].program, 3, procedures[p]);
+			struct probe_out o = bare_call(c, programs[i].program, 3, procedures[p]);
 			struct probe_reply r;
 
-			probe_trying("%s procedure %u", programs[i].name,
-				procedures[p]);
+			probe_trying("%s procedure %u", programs[i].name, procedures[p]);
 			want_accept(c, &o, PROC_UNAVAIL, &r);
 		}
 }
@@ -153,8 +148,7 @@ static void garbage_args_cut(void)
 /* A length field that promises more than the record holds. */
 static void garbage_args_length_claims(void)
 {
-	static const uint32_t claims[] = {
-		65, 128, 1024, 65536, 0x7fffffff, 0x80000000, UINT32_MAX};
+	static const uint32_t claims[] = {65, 128, 1024, 65536, 0x7fffffff, 0x80000000, UINT32_MAX};
 	struct probe_conn *c = conn_open();
 
 	for (size_t i = 0; i < sizeof(claims) / sizeof(claims[0]); i++) {
@@ -186,10 +180,8 @@ static void rpc_mismatch(void)
 	conn_exchange(c, &o, &r);
 	WANT(!r.closed, "connection closed, no reply");
 	WANT(r.reply_stat == MSG_DENIED && r.stat == RPC_MISMATCH,
-		"reply %u/%u instead of denied, RPC_MISMATCH", r.reply_stat,
-		r.stat);
-	WANT(r.low == 2 && r.high == 2, "offers RPC versions %u to %u", r.low,
-		r.high);
+		"reply %u/%u instead of denied, RPC_MISMATCH", r.reply_stat, r.stat);
+	WANT(r.low == 2 && r.high == 2, "offers RPC versions %u to %u", r.low, r.high);
 }
 
 static void want_auth_error(struct probe_conn *c, const struct probe_out *o)
@@ -199,10 +191,8 @@ static void want_auth_error(struct probe_conn *c, const struct probe_out *o)
 	conn_exchange(c, o, &r);
 	WANT(!r.closed, "connection closed, no reply");
 	WANT(r.reply_stat == MSG_DENIED && r.stat == AUTH_ERROR,
-		"reply %u/%u instead of denied, AUTH_ERROR", r.reply_stat,
-		r.stat);
-	WANT(r.auth_stat >= AUTH_BADCRED && r.auth_stat <= 14, "auth_stat %u",
-		r.auth_stat);
+		"reply %u/%u instead of denied, AUTH_ERROR", r.reply_stat, r.stat);
+	WANT(r.auth_stat >= AUTH_BADCRED && r.auth_stat <= 14, "auth_stat %u", r.auth_stat);
 }
 
 static void auth_unknown_flavor(void)
@@ -245,8 +235,7 @@ static void auth_sys_malformed(void)
 
 	o = bare_call(c, NFS_PROGRAM, 3, NFS3_GETATTR);
 	out_fh(&o, &probe.root);
-	o.data[at_length + 4 + 4 + 4 + 8 + 8 + 3] =
-		9; /* groups that aren't there */
+	o.data[at_length + 4 + 4 + 4 + 8 + 8 + 3] = 9; /* groups that aren't there */
 	probe_trying("9 groups promised, none there");
 	want_auth_error(c, &o);
 	getattr_root(c);
@@ -275,9 +264,7 @@ static void auth_too_long(void)
 		for (int w = 0; w < 1100; w++)
 			out_u32(&o, 0);
 		conn_exchange(c, &o, &r);
-		WANT(r.closed || r.reply_stat == MSG_DENIED ||
-				r.stat == GARBAGE_ARGS,
-			"accepted");
+		WANT(r.closed || r.reply_stat == MSG_DENIED || r.stat == GARBAGE_ARGS, "accepted");
 	}
 	getattr_root(conn_open());
 }
@@ -314,8 +301,7 @@ static void not_a_call(void)
 		o.data[7] = REPLY;
 		conn_send_record(c, o.data, o.bytes, 4096, false, false);
 		shutdown(c->fd, SHUT_WR);
-		WANT(!conn_receive(c, &data, &got),
-			"a reply got a reply of %u bytes", got);
+		WANT(!conn_receive(c, &data, &got), "a reply got a reply of %u bytes", got);
 	}
 	getattr_root(other);
 }
@@ -373,16 +359,14 @@ static struct probe_out fragment_request(
 
 static void fragments_reassembled(void)
 {
-	static const uint32_t sizes[] = {
-		1, 2, 3, 4, 5, 7, 16, 61, 256, 1000, 1024, 4096};
+	static const uint32_t sizes[] = {1, 2, 3, 4, 5, 7, 16, 61, 256, 1000, 1024, 4096};
 	struct probe_conn *c = conn_open();
 	struct probe_fh file = path_fh(c, "pattern");
 
 	for (int kind = 0; kind < 6; kind++)
 		for (size_t s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++)
 			for (int how = 0; how < 4; how++) {
-				struct probe_out o =
-					fragment_request(c, kind, &file);
+				struct probe_out o = fragment_request(c, kind, &file);
 				struct probe_reply r;
 				uint32_t bytes;
 				char *data;
@@ -390,18 +374,15 @@ static void fragments_reassembled(void)
 				probe_trying("request %d in fragments of %u, "
 					     "empty ones %d, late end %d",
 					kind, sizes[s], how & 1, how >> 1);
-				WANT(conn_send_record(c, o.data, o.bytes,
-					     sizes[s], how & 1, how >> 1),
+				WANT(conn_send_record(
+					     c, o.data, o.bytes, sizes[s], how & 1, how >> 1),
 					"connection closed");
-				WANT(conn_receive(c, &data, &bytes),
-					"connection closed");
+				WANT(conn_receive(c, &data, &bytes), "connection closed");
 				reply_parse(data, bytes, &r);
 				WANT(r.xid == c->next_xid - 1, "wrong xid");
 				WANT(r.reply_stat == MSG_ACCEPTED &&
-						(r.stat == SUCCESS ||
-							kind == 2),
-					"RPC error %u/%u", r.reply_stat,
-					r.stat);
+						(r.stat == SUCCESS || kind == 2),
+					"RPC error %u/%u", r.reply_stat, r.stat);
 				if (how == 3)
 					probe_release();
 			}
@@ -430,8 +411,7 @@ static void records_share_a_segment(void)
 
 static void fragment_claims_too_much(void)
 {
-	static const uint32_t claims[] = {
-		0xffffffffu, 0x7fffffffu, 0xf0000000u, 0x90000000u};
+	static const uint32_t claims[] = {0xffffffffu, 0x7fffffffu, 0xf0000000u, 0x90000000u};
 	struct probe_conn *other = conn_open();
 
 	for (size_t i = 0; i < 4; i++) {
@@ -459,8 +439,7 @@ static void fragments_without_end(void)
 	out_init(&head, 4);
 	out_u32(&head, sizeof(megabyte));
 	for (int mib = 0; mib < 256; mib++) {
-		if (!conn_send(c, head.data, 4) ||
-			!conn_send(c, megabyte, sizeof(megabyte))) {
+		if (!conn_send(c, head.data, 4) || !conn_send(c, megabyte, sizeof(megabyte))) {
 			getattr_root(other);
 			return;
 		}
@@ -490,11 +469,10 @@ static void pipelined(void)
 	for (int i = 0; i < REQUESTS; i++) {
 		struct probe_reply r;
 
-		WANT(conn_receive(c, &data, &bytes),
-			"connection closed after %d replies", i);
+		WANT(conn_receive(c, &data, &bytes), "connection closed after %d replies", i);
 		reply_parse(data, bytes, &r);
-		WANT(r.reply_stat == MSG_ACCEPTED && r.stat == SUCCESS,
-			"RPC error %u/%u", r.reply_stat, r.stat);
+		WANT(r.reply_stat == MSG_ACCEPTED && r.stat == SUCCESS, "RPC error %u/%u",
+			r.reply_stat, r.stat);
 		WANT(r.xid - first < REQUESTS && !seen[r.xid - first],
 			"xid %u twice or never asked", r.xid);
 		seen[r.xid - first] = true;
@@ -537,8 +515,7 @@ static void gone_before_the_answers(void)
 			out_fh(&o, &file);
 			out_u64(&o, 0);
 			out_u32(&o, 65536);
-			conn_send_record(
-				c, o.data, o.bytes, 4096, false, false);
+			conn_send_record(c, o.data, o.bytes, 4096, false, false);
 		}
 		conn_close(c);
 		probe_release();

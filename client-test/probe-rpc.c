@@ -12,9 +12,9 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-#define ANSWER_SECONDS   10
+#define ANSWER_SECONDS	 10
 #define MAX_RECORD_BYTES (8u << 20)
-#define LAST_FRAGMENT    0x80000000u
+#define LAST_FRAGMENT	 0x80000000u
 
 static struct probe_conn *open_conns;
 
@@ -175,8 +175,8 @@ bool conn_receive(struct probe_conn *c, char **data, uint32_t *bytes)
 			return false;
 		marker = get_u32(head);
 		n = marker & ~LAST_FRAGMENT;
-		WANT(n <= MAX_RECORD_BYTES - *bytes,
-			"reply record of %u bytes and more", *bytes + n);
+		WANT(n <= MAX_RECORD_BYTES - *bytes, "reply record of %u bytes and more",
+			*bytes + n);
 		grown = probe_alloc(*bytes + n + 4);
 		if (*bytes)
 			memcpy(grown, *data, *bytes);
@@ -194,8 +194,7 @@ void want_closed(struct probe_conn *c)
 	uint32_t bytes;
 
 	WANT(!conn_receive(c, &data, &bytes),
-		"a reply of %u bytes where the connection must be closed",
-		bytes);
+		"a reply of %u bytes where the connection must be closed", bytes);
 }
 
 void out_init(struct probe_out *o, uint32_t room)
@@ -259,8 +258,8 @@ static void out_cred(struct probe_out *o, const struct probe_cred *cred)
 		out_u32(o, cred->gids[i]);
 }
 
-uint32_t out_call(struct probe_out *o, struct probe_conn *c, uint32_t program,
-	uint32_t version, uint32_t procedure)
+uint32_t out_call(struct probe_out *o, struct probe_conn *c, uint32_t program, uint32_t version,
+	uint32_t procedure)
 {
 	uint32_t xid = c->next_xid++;
 
@@ -287,8 +286,7 @@ static uint32_t take_u32(const char **p, const char *end)
 	return v;
 }
 
-static void parse_accepted(
-	const char **p, const char *end, struct probe_reply *r)
+static void parse_accepted(const char **p, const char *end, struct probe_reply *r)
 {
 	uint32_t verf_bytes;
 
@@ -327,19 +325,16 @@ void reply_parse(const char *data, uint32_t bytes, struct probe_reply *r)
 	r->body = probe_alloc(r->body_bytes + 4);
 	memcpy(r->body, p, r->body_bytes);
 	if (r->reply_stat != MSG_ACCEPTED || r->stat != SUCCESS)
-		WANT(r->body_bytes == 0, "%u bytes after an RPC error",
-			r->body_bytes);
+		WANT(r->body_bytes == 0, "%u bytes after an RPC error", r->body_bytes);
 }
 
-void conn_exchange(struct probe_conn *c, const struct probe_out *o,
-	struct probe_reply *reply)
+void conn_exchange(struct probe_conn *c, const struct probe_out *o, struct probe_reply *reply)
 {
 	uint32_t bytes;
 	char *data;
 
 	memset(reply, 0, sizeof(*reply));
-	if (!conn_send_record(
-		    c, o->data, o->bytes, UINT32_MAX / 2, false, false) ||
+	if (!conn_send_record(c, o->data, o->bytes, UINT32_MAX / 2, false, false) ||
 		!conn_receive(c, &data, &bytes)) {
 		reply->closed = true;
 		return;
@@ -394,18 +389,14 @@ static void fail_leftover(const struct probe_reply *reply, uint32_t decoded)
 {
 	char hex[2 * 32 + 1] = "";
 
-	for (uint32_t i = decoded; i < reply->body_bytes && i < decoded + 32;
-		i++)
-		snprintf(hex + 2 * (i - decoded), 3, "%02x",
-			(unsigned char)reply->body[i]);
-	FAIL("%u bytes after the result (of %u, status %s): %s",
-		reply->body_bytes - decoded, reply->body_bytes,
-		stat_name(reply->body_bytes >= 4 ? get_u32(reply->body) : 0),
+	for (uint32_t i = decoded; i < reply->body_bytes && i < decoded + 32; i++)
+		snprintf(hex + 2 * (i - decoded), 3, "%02x", (unsigned char)reply->body[i]);
+	FAIL("%u bytes after the result (of %u, status %s): %s", reply->body_bytes - decoded,
+		reply->body_bytes, stat_name(reply->body_bytes >= 4 ? get_u32(reply->body) : 0),
 		hex);
 }
 
-void reply_decode(
-	const struct probe_reply *reply, zdrproc_t decode, void *result)
+void reply_decode(const struct probe_reply *reply, zdrproc_t decode, void *result)
 {
 	struct kept_zdr *z = calloc(1, sizeof(*z));
 
@@ -419,8 +410,8 @@ void reply_decode(
 		fail_leftover(reply, zdr_getpos(&z->zdr));
 }
 
-void conn_call(struct probe_conn *c, uint32_t program, uint32_t procedure,
-	zdrproc_t encode, void *args, zdrproc_t decode, void *result)
+void conn_call(struct probe_conn *c, uint32_t program, uint32_t procedure, zdrproc_t encode,
+	void *args, zdrproc_t decode, void *result)
 {
 	static char room[2 << 20];
 	struct probe_out o = {.data = room, .room = sizeof(room)};
@@ -434,23 +425,21 @@ void conn_call(struct probe_conn *c, uint32_t program, uint32_t procedure,
 	o.bytes += zdr_getpos(&zdr);
 	zdr_destroy(&zdr);
 	conn_exchange(c, &o, &reply);
-	WANT(!reply.closed, "procedure %u.%u: connection closed", program,
-		procedure);
+	WANT(!reply.closed, "procedure %u.%u: connection closed", program, procedure);
 	WANT(reply.reply_stat == MSG_ACCEPTED && reply.stat == SUCCESS,
-		"procedure %u.%u: RPC error %u/%u", program, procedure,
-		reply.reply_stat, reply.stat);
+		"procedure %u.%u: RPC error %u/%u", program, procedure, reply.reply_stat,
+		reply.stat);
 	c->last_body_bytes = reply.body_bytes;
 	reply_decode(&reply, decode, result);
 }
 
-void want_accept(struct probe_conn *c, const struct probe_out *o,
-	uint32_t accept_stat, struct probe_reply *reply)
+void want_accept(struct probe_conn *c, const struct probe_out *o, uint32_t accept_stat,
+	struct probe_reply *reply)
 {
 	conn_exchange(c, o, reply);
 	WANT(!reply->closed, "connection closed, no reply");
 	WANT(reply->reply_stat == MSG_ACCEPTED,
-		"call denied (reject %u, auth %u), wanted accept_stat %u",
-		reply->stat, reply->auth_stat, accept_stat);
-	WANT(reply->stat == accept_stat, "accept_stat %u instead of %u",
-		reply->stat, accept_stat);
+		"call denied (reject %u, auth %u), wanted accept_stat %u", reply->stat,
+		reply->auth_stat, accept_stat);
+	WANT(reply->stat == accept_stat, "accept_stat %u instead of %u", reply->stat, accept_stat);
 }

@@ -38,7 +38,7 @@ struct probe_reply {
 	bool closed; /* the server closed the connection instead */
 	uint32_t xid;
 	uint32_t reply_stat; /* MSG_ACCEPTED or MSG_DENIED */
-	uint32_t stat;       /* accept_stat or reject_stat */
+	uint32_t stat;	     /* accept_stat or reject_stat */
 	uint32_t low, high;  /* of a mismatch */
 	uint32_t auth_stat;  /* of an AUTH_ERROR */
 	char *body;
@@ -81,10 +81,8 @@ extern const struct probe_case probe_fh_cases[];
 
 /* -- outcome of the running case ----------------------------------------- */
 
-__attribute__((format(printf, 1, 2), noreturn)) void probe_fail(
-	const char *fmt, ...);
-__attribute__((format(printf, 1, 2), noreturn)) void probe_skip(
-	const char *fmt, ...);
+__attribute__((format(printf, 1, 2), noreturn)) void probe_fail(const char *fmt, ...);
+__attribute__((format(printf, 1, 2), noreturn)) void probe_skip(const char *fmt, ...);
 /* A prefix for the message of a later failure: what is being tried. */
 __attribute__((format(printf, 1, 2))) void probe_trying(const char *fmt, ...);
 
@@ -101,7 +99,7 @@ void probe_release(void);
 
 /* -- connections and records --------------------------------------------- */
 
-struct probe_conn *conn_open(void);       /* to the NFS port */
+struct probe_conn *conn_open(void);	  /* to the NFS port */
 struct probe_conn *conn_open_mount(void); /* to the MOUNT port */
 void conn_close(struct probe_conn *c);
 void conn_close_all(void);
@@ -133,26 +131,24 @@ void out_raw(struct probe_out *o, const void *data, uint32_t bytes);
 void out_opaque(struct probe_out *o, const void *data, uint32_t bytes);
 void out_fh(struct probe_out *o, const struct probe_fh *fh);
 /* Call header up to and including the verifier; returns the xid it took. */
-uint32_t out_call(struct probe_out *o, struct probe_conn *c, uint32_t program,
-	uint32_t version, uint32_t procedure);
+uint32_t out_call(struct probe_out *o, struct probe_conn *c, uint32_t program, uint32_t version,
+	uint32_t procedure);
 
 /* Sends o as one record and parses the reply to it. */
-void conn_exchange(struct probe_conn *c, const struct probe_out *o,
-	struct probe_reply *reply);
+void conn_exchange(struct probe_conn *c, const struct probe_out *o, struct probe_reply *reply);
 void reply_parse(const char *data, uint32_t bytes, struct probe_reply *reply);
 /* o must be accepted with this accept_stat (SUCCESS and the like). */
-void want_accept(struct probe_conn *c, const struct probe_out *o,
-	uint32_t accept_stat, struct probe_reply *reply);
+void want_accept(struct probe_conn *c, const struct probe_out *o, uint32_t accept_stat,
+	struct probe_reply *reply);
 /* Decodes a whole body and fails the case when bytes are missing or left over. */
-void reply_decode(
-	const struct probe_reply *reply, zdrproc_t decode, void *result);
+void reply_decode(const struct probe_reply *reply, zdrproc_t decode, void *result);
 /* A call that must be accepted and answered well formed. */
-void conn_call(struct probe_conn *c, uint32_t program, uint32_t procedure,
-	zdrproc_t encode, void *args, zdrproc_t decode, void *result);
+void conn_call(struct probe_conn *c, uint32_t program, uint32_t procedure, zdrproc_t encode,
+	void *args, zdrproc_t decode, void *result);
 
-#define NFS_CALL(c, name, args, result)                                      \
-	conn_call(c, NFS_PROGRAM, NFS3_##name, (zdrproc_t)zdr_##name##3args, \
-		args, (zdrproc_t)zdr_##name##3res, result)
+#define NFS_CALL(c, name, args, result)                                            \
+	conn_call(c, NFS_PROGRAM, NFS3_##name, (zdrproc_t)zdr_##name##3args, args, \
+		(zdrproc_t)zdr_##name##3res, result)
 
 /* -- NFS helpers ----------------------------------------------------------- */
 
@@ -164,20 +160,17 @@ void want_stat(const char *what, uint32_t got, uint32_t want);
 void want_attr(const char *what, const post_op_attr *a);
 void want_wcc(const char *what, const wcc_data *w);
 
-uint32_t try_lookup(struct probe_conn *c, const struct probe_fh *dir,
-	const char *name, struct probe_fh *out);
+uint32_t try_lookup(
+	struct probe_conn *c, const struct probe_fh *dir, const char *name, struct probe_fh *out);
 /* A path below the root of the export, each step of which must exist. */
 struct probe_fh path_fh(struct probe_conn *c, const char *path);
-uint32_t try_getattr(
-	struct probe_conn *c, const struct probe_fh *fh, fattr3 *attr);
+uint32_t try_getattr(struct probe_conn *c, const struct probe_fh *fh, fattr3 *attr);
 fattr3 fh_attr(struct probe_conn *c, const struct probe_fh *fh);
-uint32_t fh_access(
-	struct probe_conn *c, const struct probe_fh *fh, uint32_t bits);
+uint32_t fh_access(struct probe_conn *c, const struct probe_fh *fh, uint32_t bits);
 /* The result is well formed whatever its status. */
-void fh_read(struct probe_conn *c, const struct probe_fh *fh, uint64_t file_off,
-	uint32_t count, READ3res *result);
-mountstat3 mount_path(
-	struct probe_conn *c, const char *path, struct probe_fh *root);
+void fh_read(struct probe_conn *c, const struct probe_fh *fh, uint64_t file_off, uint32_t count,
+	READ3res *result);
+mountstat3 mount_path(struct probe_conn *c, const char *path, struct probe_fh *root);
 char *export_path(const char *below); /* EXPORT/below */
 
 #endif

@@ -65,11 +65,8 @@ void walk_out_entry(struct walk_out *w, const struct walk_entry *e)
 	bool device = e->type == 'c' || e->type == 'b';
 
 	put_escaped(f, e->path);
-	fprintf(f,
-		"\t%" PRIx64 "\t%" PRIu64 "\t%c\t%04o\t%u\t%u\t%u\t%" PRIu64
-		"\t",
-		e->fsid, e->fileid, e->type, e->mode, e->uid, e->gid, e->nlink,
-		e->size);
+	fprintf(f, "\t%" PRIx64 "\t%" PRIu64 "\t%c\t%04o\t%u\t%u\t%u\t%" PRIu64 "\t", e->fsid,
+		e->fileid, e->type, e->mode, e->uid, e->gid, e->nlink, e->size);
 	if (device)
 		fprintf(f, "%u:%u", e->rdev_major, e->rdev_minor);
 	else
@@ -121,8 +118,7 @@ bool walk_out_end(struct walk_out *w)
 		if (!tab)
 			continue;
 		fsid = strtoull(tab + 1, &rest, 16);
-		printf("%.*s\t%zu%s", (int)(tab - line), line,
-			ordinal_of(&ordinals, fsid), rest);
+		printf("%.*s\t%zu%s", (int)(tab - line), line, ordinal_of(&ordinals, fsid), rest);
 	}
 	free(line);
 	free(ordinals.fsids);
@@ -165,8 +161,7 @@ void walk_hash_add(struct walk_hash *h, const void *data, size_t bytes)
 		die("SHA-256");
 }
 
-void walk_hash_end(
-	struct walk_hash *h, const char *prefix, char text[WALK_HASH_SIZE])
+void walk_hash_end(struct walk_hash *h, const char *prefix, char text[WALK_HASH_SIZE])
 {
 	unsigned char digest[EVP_MAX_MD_SIZE];
 	unsigned bytes;
@@ -178,6 +173,5 @@ void walk_hash_end(
 	free(h);
 	n = snprintf(text, WALK_HASH_SIZE, "%s", prefix);
 	for (unsigned i = 0; i < bytes; i++)
-		n += snprintf(text + n, (size_t)(WALK_HASH_SIZE - n), "%02x",
-			digest[i]);
+		n += snprintf(text + n, (size_t)(WALK_HASH_SIZE - n), "%02x", digest[i]);
 }

@@ -26,10 +26,9 @@ struct walk_entry {
 	char type; /* as in ls -l: - d l c b p s */
 	uint32_t mode, uid, gid, nlink;
 	uint32_t rdev_major, rdev_minor;
-	uint32_t mtime_s, mtime_ns, ctime_s,
-		ctime_ns;   /* seconds as NFSv3 has them */
-	const char *target; /* NULL if not a symlink */
-	const char *hash;   /* NULL if not hashed; "!WHY" after an error */
+	uint32_t mtime_s, mtime_ns, ctime_s, ctime_ns; /* seconds as NFSv3 has them */
+	const char *target;			       /* NULL if not a symlink */
+	const char *hash; /* NULL if not hashed; "!WHY" after an error */
 };
 
 struct walk_options {
@@ -38,7 +37,7 @@ struct walk_options {
 	uint64_t hash_limit_bytes;
 };
 #define WALK_HASH_LIMIT ((uint64_t)64 << 30)
-#define WALK_END_BYTES  65536u
+#define WALK_END_BYTES	65536u
 
 struct walk_out {
 	struct walk_options options;
@@ -58,7 +57,6 @@ struct walk_hash;
 struct walk_hash *walk_hash_new(void);
 void walk_hash_add(struct walk_hash *h, const void *data, size_t bytes);
 /* Writes the hex digest after the prefix, and frees h. */
-void walk_hash_end(
-	struct walk_hash *h, const char *prefix, char text[WALK_HASH_SIZE]);
+void walk_hash_end(struct walk_hash *h, const char *prefix, char text[WALK_HASH_SIZE]);
 
 #endif
