@@ -35,10 +35,8 @@ static int open_volume(struct daemon *d, const struct srv_config *config)
 		return ret;
 	}
 	ret = fsc_volume_open(d->thread, config->volume, &opt, &d->srv.vol);
-	if (ret) {
-		log_error("%s: %s", config->volume, strerror(-ret));
+	if (ret) /* said in the log already */
 		return ret;
-	}
 	fsc_volume_info(d->srv.vol, &d->srv.vol_info);
 	if (exports_any_writable(config->exports))
 		log_notice("writing is not served yet: every export is "
@@ -128,13 +126,14 @@ static int make_listeners(struct daemon *d, const struct srv_config *config)
 	return 0;
 }
 
+/* Loop 0 comes last: it accepts, and hands connections to the others. */
 static int start_loops(struct daemon *d)
 {
-	for (; d->n_started < d->n_loops; d->n_started++) {
-		int ret = loop_start(d->loops[d->n_started]);
+	for (unsigned i = d->n_loops; i-- > 0;) {
+		int ret = loop_start(d->loops[i]);
 
 		if (ret) {
-			log_error("thread: %s", strerror(-ret));
+			log_error("event loop: %s", strerror(-ret));
 			return ret;
 		}
 	}
@@ -174,15 +173,17 @@ int daemon_start(struct daemon *d, const struct srv_config *config)
 	return ret;
 }
 
+/* Loop 0 comes first: when it has ended, nobody gives to the others any more. */
 static void stop_loops(struct daemon *d)
 {
-	if (d->n_started)
-		for (size_t i = 0; i < d->n_listeners; i++)
-			listener_stop(d->listeners[i]);
-	for (unsigned i = 0; i < d->n_started; i++)
+	for (unsigned i = 0; i < d->n_loops; i++) {
+		if (!d->loops[i]->started)
+			continue;
+		for (size_t n = 0; !i && n < d->n_listeners; n++)
+			listener_stop(d->listeners[n]);
 		loop_stop(d->loops[i]);
-	for (unsigned i = 0; i < d->n_started; i++)
 		loop_join(d->loops[i]);
+	}
 }
 
 void daemon_stop(struct daemon *d)

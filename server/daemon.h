@@ -23,7 +23,7 @@ struct daemon {
 	struct server srv;
 	struct fsc_thread *thread; /* the main thread's */
 	struct loop **loops;
-	unsigned n_loops, n_started;
+	unsigned n_loops;
 	struct listener *listeners[CONFIG_LISTENERS_MAX];
 	size_t n_listeners;
 	struct ctl *ctl;

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 
@@ -14,6 +15,8 @@ struct worker {
 	struct jobs *jobs;
 	pthread_t pthread;
 	bool started;
+	sem_t start_done; /* hands start_result over */
+	int start_result;
 
 	/* guarded by jobs->lock */
 	struct worker *idle_next;
@@ -88,9 +91,8 @@ static void job_done(struct jobs *jobs, uint64_t tenant)
 	short_unlock(&jobs->lock);
 }
 
-static void *worker_main(void *arg)
+static void worker_run(struct worker *w)
 {
-	struct worker *w = arg;
 	struct jobs *jobs = w->jobs;
 	bool stop = false;
 
@@ -103,11 +105,24 @@ static void *worker_main(void *arg)
 			job->run(job, &w->thread);
 			job_done(jobs, tenant);
 		} else if (stop) {
-			return NULL;
+			return;
 		} else {
 			fsc_thread_wait(w->thread.fsc);
 		}
 	}
+}
+
+/* fscore wants a thread's fsc_thread made and ended by that thread. */
+static void *worker_main(void *arg)
+{
+	struct worker *w = arg;
+
+	w->start_result = fsc_thread_create(&w->thread.fsc);
+	sem_post(&w->start_done);
+	if (!w->start_result)
+		worker_run(w);
+	fsc_thread_destroy(w->thread.fsc);
+	return NULL;
 }
 
 int jobs_add(struct jobs *jobs, struct job *job)
@@ -133,14 +148,18 @@ static int start_worker(struct jobs *jobs, struct server *srv, struct worker *w)
 
 	w->jobs = jobs;
 	w->thread.srv = srv;
-	ret = fsc_thread_create(&w->thread.fsc);
-	if (ret)
-		return ret;
-	ret = pthread_create(&w->pthread, NULL, worker_main, w);
-	if (ret)
-		return -ret;
-	w->started = true;
-	return 0;
+	sem_init(&w->start_done, 0, 0);
+	ret = -pthread_create(&w->pthread, NULL, worker_main, w);
+	if (!ret) {
+		while (sem_wait(&w->start_done))
+			; /* a signal */
+		ret = w->start_result;
+		if (ret)
+			pthread_join(w->pthread, NULL);
+	}
+	sem_destroy(&w->start_done);
+	w->started = !ret;
+	return ret;
 }
 
 int jobs_create(struct server *srv, unsigned workers, unsigned per_tenant,
@@ -172,15 +191,14 @@ static void stop_workers(struct jobs *jobs)
 {
 	short_lock(&jobs->lock);
 	jobs->stop = true;
-	short_unlock(&jobs->lock);
+	/* Under the lock: one that sees stop ends, with its fsc_thread. */
 	for (unsigned i = 0; i < jobs->n_workers; i++)
 		if (jobs->workers[i].started)
 			fsc_thread_wake(jobs->workers[i].thread.fsc);
-	for (unsigned i = 0; i < jobs->n_workers; i++) {
+	short_unlock(&jobs->lock);
+	for (unsigned i = 0; i < jobs->n_workers; i++)
 		if (jobs->workers[i].started)
 			pthread_join(jobs->workers[i].pthread, NULL);
-		fsc_thread_destroy(jobs->workers[i].thread.fsc);
-	}
 }
 
 void jobs_destroy(struct jobs *jobs)

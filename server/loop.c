@@ -49,9 +49,8 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 	conn_check_ages(l);
 }
 
-static int init_events(struct loop *l)
+static int init_base(struct loop *l)
 {
-	static const struct timeval tick = {TICK_SECONDS, 0};
 	struct event_config *cfg = event_config_new();
 
 	if (!cfg)
@@ -59,8 +58,17 @@ static int init_events(struct loop *l)
 	event_config_set_flag(cfg, EVENT_BASE_FLAG_NOLOCK);
 	l->base = event_base_new_with_config(cfg);
 	event_config_free(cfg);
-	if (!l->base)
-		return -ENOMEM;
+	return l->base ? 0 : -ENOMEM;
+}
+
+/* The part that only the loop's own thread may do. */
+static int init_on_thread(struct loop *l)
+{
+	static const struct timeval tick = {TICK_SECONDS, 0};
+	int ret = fsc_thread_create(&l->rpc.thread.fsc);
+
+	if (ret)
+		return ret;
 	event_assign(&l->fsc_event, l->base,
 		fsc_thread_fd(l->rpc.thread.fsc), EV_READ | EV_PERSIST, on_fsc,
 		l);
@@ -74,8 +82,7 @@ int loop_create(struct server *srv, unsigned index,
 	const struct loop_limits *limits, struct loop **out)
 {
 	struct loop *l = calloc(1, sizeof(*l));
-	struct fsc_thread *fsc = NULL;
-	int ret;
+	int ret = 0;
 
 	if (!l)
 		return -ENOMEM;
@@ -85,13 +92,12 @@ int loop_create(struct server *srv, unsigned index,
 	TAILQ_INIT(&l->dirty);
 	TAILQ_INIT(&l->dead);
 	TAILQ_INIT(&l->starved);
-	ret = fsc_thread_create(&fsc);
-	rpc_loop_init(&l->rpc, srv, fsc, &l->counters);
+	rpc_loop_init(&l->rpc, srv, NULL, &l->counters);
 	l->receive_buf = malloc(LOOP_RECEIVE_BYTES);
-	if (!ret && !l->receive_buf)
+	if (!l->receive_buf)
 		ret = -ENOMEM;
 	if (!ret)
-		ret = init_events(l);
+		ret = init_base(l);
 	if (ret) {
 		loop_destroy(l);
 		return ret;
@@ -107,7 +113,6 @@ void loop_destroy(struct loop *l)
 	if (l->base)
 		event_base_free(l->base);
 	rpc_loop_fini(&l->rpc);
-	fsc_thread_destroy(l->rpc.thread.fsc);
 	free(l->receive_buf);
 	free(l);
 }
@@ -141,17 +146,15 @@ static bool drained(struct loop *l, uint64_t deadline_ns)
 	return TAILQ_EMPTY(&l->conns) && !l->rpc.n_requests;
 }
 
-static void *loop_main(void *arg)
+static void loop_run(struct loop *l)
 {
 	static const struct timeval drain_tick = {0, 100000};
-	struct loop *l = arg;
 	uint64_t deadline_ns = 0;
 
-	might_wait_set_loop(true);
 	for (;;) {
 		if (event_base_loop(l->base, EVLOOP_ONCE) < 0) {
 			log_error("event loop %u failed", l->index);
-			break;
+			return;
 		}
 		end_iteration(l);
 		if (!l->stopping)
@@ -162,15 +165,44 @@ static void *loop_main(void *arg)
 			event_add(&l->tick_event, &drain_tick);
 		}
 		if (drained(l, deadline_ns))
-			break;
+			return;
 	}
-	might_wait_set_loop(false);
+}
+
+static void *loop_main(void *arg)
+{
+	struct loop *l = arg;
+
+	l->start_result = init_on_thread(l);
+	sem_post(&l->start_done);
+	if (!l->start_result) {
+		might_wait_set_loop(true);
+		loop_run(l);
+		might_wait_set_loop(false);
+		/* Connections that were handed over too late. */
+		fsc_thread_reap(l->rpc.thread.fsc);
+	}
+	fsc_thread_destroy(l->rpc.thread.fsc);
+	l->rpc.thread.fsc = NULL;
 	return NULL;
 }
 
 int loop_start(struct loop *l)
 {
-	return -pthread_create(&l->pthread, NULL, loop_main, l);
+	int ret;
+
+	sem_init(&l->start_done, 0, 0);
+	ret = -pthread_create(&l->pthread, NULL, loop_main, l);
+	if (!ret) {
+		while (sem_wait(&l->start_done))
+			; /* a signal */
+		ret = l->start_result;
+		if (ret)
+			pthread_join(l->pthread, NULL);
+	}
+	sem_destroy(&l->start_done);
+	l->started = !ret;
+	return ret;
 }
 
 static void on_stop(struct fsc_msg *msg)
@@ -189,5 +221,6 @@ void loop_stop(struct loop *l)
 
 void loop_join(struct loop *l)
 {
+	l->started = false;
 	pthread_join(l->pthread, NULL);
 }

@@ -14,6 +14,7 @@
 #include <event2/event.h>
 #include <event2/event_struct.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdbool.h>
 #include <sys/queue.h>
 
@@ -39,6 +40,13 @@ struct loop {
 	pthread_t pthread;
 	struct event_base *base;
 
+	/* owned by the thread that starts and joins */
+	bool started;
+
+	/* handed over by start_done */
+	sem_t start_done;
+	int start_result;
+
 	/* owned by the loop thread */
 	struct rpc_loop rpc;
 	struct event fsc_event, tick_event;
@@ -60,6 +68,7 @@ struct loop {
 int loop_create(struct server *srv, unsigned index,
 	const struct loop_limits *limits, struct loop **out);
 
+/* Returns when the loop runs. Might wait. */
 int loop_start(struct loop *l);
 
 /* Any thread, once: no more input is read; ends when what is in flight has ended. */
