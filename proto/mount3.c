@@ -9,8 +9,7 @@ bool mount3_decode_path(struct wire_in *in, struct mount3_path_args *args)
 	return !in->bad;
 }
 
-void mount3_put_mnt(struct wire_out *out, enum mount3_stat stat,
-	const struct mount3_mnt_res *res)
+void mount3_put_mnt(struct wire_out *out, enum mount3_stat stat, const struct mount3_mnt_res *res)
 {
 	wire_put_u32(out, stat);
 	if (stat != MOUNT3_OK)
@@ -25,8 +24,7 @@ static void put_string(struct wire_out *out, const char *s)
 	wire_put_opaque(out, s, (uint32_t)strlen(s));
 }
 
-void mount3_put_dump_entry(
-	struct wire_out *out, const char *host, const char *dir)
+void mount3_put_dump_entry(struct wire_out *out, const char *host, const char *dir)
 {
 	wire_put_bool(out, true);
 	put_string(out, host);

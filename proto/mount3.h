@@ -46,12 +46,10 @@ struct mount3_mnt_res {
 bool mount3_decode_path(struct wire_in *in, struct mount3_path_args *args);
 
 /* res is looked at when stat is MOUNT3_OK. */
-void mount3_put_mnt(struct wire_out *out, enum mount3_stat stat,
-	const struct mount3_mnt_res *res);
+void mount3_put_mnt(struct wire_out *out, enum mount3_stat stat, const struct mount3_mnt_res *res);
 
 /* Entries of the lists that DUMP and EXPORT answer, and the end of each list. */
-void mount3_put_dump_entry(
-	struct wire_out *out, const char *host, const char *dir);
+void mount3_put_dump_entry(struct wire_out *out, const char *host, const char *dir);
 void mount3_put_export_begin(struct wire_out *out, const char *dir);
 void mount3_put_export_group(struct wire_out *out, const char *group);
 void mount3_put_list_end(struct wire_out *out);

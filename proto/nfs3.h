@@ -100,9 +100,21 @@ enum nfs3_ftype {
 #define NFS3_FSF_HOMOGENEOUS 0x08u
 #define NFS3_FSF_CANSETTIME  0x10u
 
-enum nfs3_stable { NFS3_UNSTABLE, NFS3_DATA_SYNC, NFS3_FILE_SYNC };
-enum nfs3_createmode { NFS3_UNCHECKED, NFS3_GUARDED, NFS3_EXCLUSIVE };
-enum nfs3_time_how { NFS3_DONT_CHANGE, NFS3_SERVER_TIME, NFS3_CLIENT_TIME };
+enum nfs3_stable {
+	NFS3_UNSTABLE,
+	NFS3_DATA_SYNC,
+	NFS3_FILE_SYNC
+};
+enum nfs3_createmode {
+	NFS3_UNCHECKED,
+	NFS3_GUARDED,
+	NFS3_EXCLUSIVE
+};
+enum nfs3_time_how {
+	NFS3_DONT_CHANGE,
+	NFS3_SERVER_TIME,
+	NFS3_CLIENT_TIME
+};
 
 struct nfs3_time {
 	uint32_t sec, nsec;
@@ -155,7 +167,7 @@ struct nfs3_write_args {
 struct nfs3_create_args {
 	struct nfs3_diropargs where;
 	enum nfs3_createmode mode;
-	struct nfs3_sattr attr; /* not with NFS3_EXCLUSIVE */
+	struct nfs3_sattr attr;	      /* not with NFS3_EXCLUSIVE */
 	uint8_t verf[NFS3_VERF_SIZE]; /* with NFS3_EXCLUSIVE */
 };
 
@@ -201,7 +213,7 @@ struct nfs3_commit_args {
 };
 
 union nfs3_args {
-	struct nfs3_fh_args fh; /* GETATTR READLINK FSSTAT FSINFO PATHCONF */
+	struct nfs3_fh_args fh;	     /* GETATTR READLINK FSSTAT FSINFO PATHCONF */
 	struct nfs3_diropargs dirop; /* LOOKUP REMOVE RMDIR */
 	struct nfs3_setattr_args setattr;
 	struct nfs3_access_args access;
@@ -399,8 +411,7 @@ struct nfs3_entry {
 /* The end of the list and the eof flag: room to leave behind the entries. */
 #define NFS3_DIRLIST_END_BYTES 8u
 /* What counts in a READDIR's count beside the entries: attributes, verifier, end. */
-#define NFS3_READDIR_FIXED_BYTES \
-	(NFS3_POST_ATTR_BYTES + NFS3_VERF_SIZE + NFS3_DIRLIST_END_BYTES)
+#define NFS3_READDIR_FIXED_BYTES (NFS3_POST_ATTR_BYTES + NFS3_VERF_SIZE + NFS3_DIRLIST_END_BYTES)
 
 /* Encoded size of an entry of READDIR; what READDIRPLUS's dircount counts. */
 static inline size_t nfs3_entry_bytes(uint32_t name_len)

@@ -21,8 +21,7 @@ static void get_time(struct wire_in *in, struct nfs3_time *t)
 	t->nsec = wire_get_u32(in);
 }
 
-static enum nfs3_time_how get_set_time(
-	struct wire_in *in, struct nfs3_time *t)
+static enum nfs3_time_how get_set_time(struct wire_in *in, struct nfs3_time *t)
 {
 	enum nfs3_time_how how = wire_get_enum(in, NFS3_CLIENT_TIME);
 

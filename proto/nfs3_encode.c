@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "proto/nfs3.h"
 
-
 static uint8_t *set_time(uint8_t *p, const struct nfs3_time *t)
 {
 	wire_set_u32(p, t->sec);
@@ -28,8 +27,7 @@ static void set_fattr(uint8_t *p, const struct nfs3_fattr *a)
 	set_time(p, &a->ctime);
 }
 
-static void put_optional_attr(
-	struct wire_out *out, const struct nfs3_fattr *attr)
+static void put_optional_attr(struct wire_out *out, const struct nfs3_fattr *attr)
 {
 	uint8_t *p;
 
@@ -44,8 +42,7 @@ static void put_optional_attr(
 	set_fattr(p + 4, attr);
 }
 
-static void put_post_attr(
-	struct wire_out *out, const struct nfs3_post_attr *attr)
+static void put_post_attr(struct wire_out *out, const struct nfs3_post_attr *attr)
 {
 	put_optional_attr(out, attr->present ? &attr->attr : NULL);
 }
@@ -81,16 +78,14 @@ static void put_optional_fh(struct wire_out *out, const struct nfs3_fh *fh)
 		put_fh(out, fh);
 }
 
-void nfs3_encode_null(
-	struct wire_out *out, enum nfs3_stat stat, const union nfs3_res *r)
+void nfs3_encode_null(struct wire_out *out, enum nfs3_stat stat, const union nfs3_res *r)
 {
 	(void)out;
 	(void)stat;
 	(void)r;
 }
 
-void nfs3_encode_getattr(
-	struct wire_out *out, enum nfs3_stat stat, const union nfs3_res *r)
+void nfs3_encode_getattr(struct wire_out *out, enum nfs3_stat stat, const union nfs3_res *r)
 {
 	uint8_t *p;
 
@@ -102,15 +97,13 @@ void nfs3_encode_getattr(
 		set_fattr(p, &r->getattr);
 }
 
-void nfs3_encode_wcc(
-	struct wire_out *out, enum nfs3_stat stat, const union nfs3_res *r)
+void nfs3_encode_wcc(struct wire_out *out, enum nfs3_stat stat, const union nfs3_res *r)
 {
 	wire_put_u32(out, stat);
 	put_wcc(out, &r->wcc);
 }
 
-void nfs3_encode_lookup(
-	struct wire_out *out, enum nfs3_stat stat, const union nfs3_res *r)
+void nfs3_encode_lookup(struct wire_out *out, enum nfs3_stat stat, const union nfs3_res *r)
 {
 	wire_put_u32(out, stat);
 	if (!stat) {
@@ -120,8 +113,7 @@ void nfs3_encode_lookup(
 	put_post_attr(out, &r->lookup.dir);
 }
 
-void nfs3_encode_access(
-	struct wire_out *out, enum nfs3_stat stat, const union nfs3_res *r)
+void nfs3_encode_access(struct wire_out *out, enum nfs3_stat stat, const union nfs3_res *r)
 {
 	wire_put_u32(out, stat);
 	put_post_attr(out, &r->access.obj);
@@ -129,8 +121,7 @@ void nfs3_encode_access(
 		wire_put_u32(out, r->access.access);
 }
 
-void nfs3_encode_readlink(
-	struct wire_out *out, enum nfs3_stat stat, const union nfs3_res *r)
+void nfs3_encode_readlink(struct wire_out *out, enum nfs3_stat stat, const union nfs3_res *r)
 {
 	wire_put_u32(out, stat);
 	put_post_attr(out, &r->readlink.obj);
@@ -138,8 +129,7 @@ void nfs3_encode_readlink(
 		wire_put_u32(out, r->readlink.len);
 }
 
-void nfs3_encode_read(
-	struct wire_out *out, enum nfs3_stat stat, const union nfs3_res *r)
+void nfs3_encode_read(struct wire_out *out, enum nfs3_stat stat, const union nfs3_res *r)
 {
 	wire_put_u32(out, stat);
 	put_post_attr(out, &r->read.obj);
@@ -150,8 +140,7 @@ void nfs3_encode_read(
 	wire_put_u32(out, r->read.count);
 }
 
-void nfs3_encode_write(
-	struct wire_out *out, enum nfs3_stat stat, const union nfs3_res *r)
+void nfs3_encode_write(struct wire_out *out, enum nfs3_stat stat, const union nfs3_res *r)
 {
 	wire_put_u32(out, stat);
 	put_wcc(out, &r->write.wcc);
@@ -162,8 +151,7 @@ void nfs3_encode_write(
 	wire_put_fixed(out, r->write.verf, NFS3_VERF_SIZE);
 }
 
-void nfs3_encode_create(
-	struct wire_out *out, enum nfs3_stat stat, const union nfs3_res *r)
+void nfs3_encode_create(struct wire_out *out, enum nfs3_stat stat, const union nfs3_res *r)
 {
 	wire_put_u32(out, stat);
 	if (!stat) {
@@ -173,24 +161,21 @@ void nfs3_encode_create(
 	put_wcc(out, &r->create.dir);
 }
 
-void nfs3_encode_rename(
-	struct wire_out *out, enum nfs3_stat stat, const union nfs3_res *r)
+void nfs3_encode_rename(struct wire_out *out, enum nfs3_stat stat, const union nfs3_res *r)
 {
 	wire_put_u32(out, stat);
 	put_wcc(out, &r->rename.from);
 	put_wcc(out, &r->rename.to);
 }
 
-void nfs3_encode_link(
-	struct wire_out *out, enum nfs3_stat stat, const union nfs3_res *r)
+void nfs3_encode_link(struct wire_out *out, enum nfs3_stat stat, const union nfs3_res *r)
 {
 	wire_put_u32(out, stat);
 	put_post_attr(out, &r->link.obj);
 	put_wcc(out, &r->link.dir);
 }
 
-void nfs3_encode_readdir(
-	struct wire_out *out, enum nfs3_stat stat, const union nfs3_res *r)
+void nfs3_encode_readdir(struct wire_out *out, enum nfs3_stat stat, const union nfs3_res *r)
 {
 	wire_put_u32(out, stat);
 	put_post_attr(out, &r->readdir.dir);
@@ -198,8 +183,7 @@ void nfs3_encode_readdir(
 		wire_put_fixed(out, r->readdir.verf, NFS3_VERF_SIZE);
 }
 
-void nfs3_encode_fsstat(
-	struct wire_out *out, enum nfs3_stat stat, const union nfs3_res *r)
+void nfs3_encode_fsstat(struct wire_out *out, enum nfs3_stat stat, const union nfs3_res *r)
 {
 	const struct nfs3_fsstat_res *f = &r->fsstat;
 
@@ -216,8 +200,7 @@ void nfs3_encode_fsstat(
 	wire_put_u32(out, f->invar_sec);
 }
 
-void nfs3_encode_fsinfo(
-	struct wire_out *out, enum nfs3_stat stat, const union nfs3_res *r)
+void nfs3_encode_fsinfo(struct wire_out *out, enum nfs3_stat stat, const union nfs3_res *r)
 {
 	const struct nfs3_fsinfo_res *f = &r->fsinfo;
 
@@ -237,8 +220,7 @@ void nfs3_encode_fsinfo(
 	wire_put_u32(out, f->properties);
 }
 
-void nfs3_encode_pathconf(
-	struct wire_out *out, enum nfs3_stat stat, const union nfs3_res *r)
+void nfs3_encode_pathconf(struct wire_out *out, enum nfs3_stat stat, const union nfs3_res *r)
 {
 	const struct nfs3_pathconf_res *p = &r->pathconf;
 
@@ -254,8 +236,7 @@ void nfs3_encode_pathconf(
 	wire_put_bool(out, p->case_preserving);
 }
 
-void nfs3_encode_commit(
-	struct wire_out *out, enum nfs3_stat stat, const union nfs3_res *r)
+void nfs3_encode_commit(struct wire_out *out, enum nfs3_stat stat, const union nfs3_res *r)
 {
 	wire_put_u32(out, stat);
 	put_wcc(out, &r->commit.wcc);

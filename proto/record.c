@@ -78,8 +78,8 @@ static bool take_body(struct record *r, const uint8_t **p, const uint8_t *end)
 	return true;
 }
 
-enum record_state record_feed(struct record *r, const uint8_t **p,
-	const uint8_t *end, size_t max_bytes)
+enum record_state record_feed(
+	struct record *r, const uint8_t **p, const uint8_t *end, size_t max_bytes)
 {
 	for (;;) {
 		if (r->mark_len < 4) {
@@ -99,8 +99,8 @@ enum record_state record_feed(struct record *r, const uint8_t **p,
 	}
 }
 
-bool record_whole(const uint8_t **p, const uint8_t *end, size_t max_bytes,
-	const uint8_t **data, size_t *len)
+bool record_whole(
+	const uint8_t **p, const uint8_t *end, size_t max_bytes, const uint8_t **data, size_t *len)
 {
 	uint32_t mark, n;
 
@@ -108,8 +108,7 @@ bool record_whole(const uint8_t **p, const uint8_t *end, size_t max_bytes,
 		return false;
 	mark = mark_value(*p);
 	n = mark & ~RECORD_LAST;
-	if (!(mark & RECORD_LAST) || n > max_bytes ||
-		n > (size_t)(end - *p) - 4)
+	if (!(mark & RECORD_LAST) || n > max_bytes || n > (size_t)(end - *p) - 4)
 		return false;
 	*data = *p + 4;
 	*len = n;

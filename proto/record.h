@@ -44,14 +44,14 @@ bool record_pending(const struct record *r);
  * Takes bytes from *p up to end, not beyond the end of the record. After
  * RECORD_DONE the caller uses data and len, then calls record_reset().
  */
-enum record_state record_feed(struct record *r, const uint8_t **p,
-	const uint8_t *end, size_t max_bytes);
+enum record_state record_feed(
+	struct record *r, const uint8_t **p, const uint8_t *end, size_t max_bytes);
 
 /*
  * The common case without copying: if the input holds a whole record of one
  * fragment, gives its place, moves *p behind it and returns true.
  */
-bool record_whole(const uint8_t **p, const uint8_t *end, size_t max_bytes,
-	const uint8_t **data, size_t *len);
+bool record_whole(
+	const uint8_t **p, const uint8_t *end, size_t max_bytes, const uint8_t **data, size_t *len);
 
 #endif

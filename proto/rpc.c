@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "proto/rpc.h"
 
-
 #define MSG_ACCEPTED	  0u
 #define MSG_DENIED	  1u
 #define DENY_RPC_MISMATCH 0u
 #define DENY_AUTH_ERROR	  1u
 
 /* The body of AUTH_SYS: RFC 5531 appendix A. */
-static bool decode_auth_sys(
-	const struct wire_blob *body, struct rpc_cred *cred)
+static bool decode_auth_sys(const struct wire_blob *body, struct rpc_cred *cred)
 {
 	struct wire_in in;
 	struct wire_blob machine;
@@ -36,8 +34,7 @@ static enum rpc_auth_stat decode_cred(
 	case RPC_AUTH_NONE:
 		return RPC_AUTH_OK;
 	case RPC_AUTH_SYS:
-		return decode_auth_sys(body, cred) ? RPC_AUTH_OK
-						   : RPC_AUTH_BADCRED;
+		return decode_auth_sys(body, cred) ? RPC_AUTH_OK : RPC_AUTH_BADCRED;
 	default:
 		/* What the Linux server says: clients then try another one. */
 		return RPC_AUTH_BADCRED;
@@ -73,8 +70,7 @@ enum rpc_decoded rpc_decode_call(struct wire_in *in, struct rpc_call *call)
 	return RPC_IS_CALL;
 }
 
-void rpc_put_accepted(
-	struct wire_out *out, uint32_t xid, enum rpc_accept_stat stat)
+void rpc_put_accepted(struct wire_out *out, uint32_t xid, enum rpc_accept_stat stat)
 {
 	uint8_t *p = wire_reserve(out, RPC_REPLY_HEAD_BYTES);
 
@@ -87,8 +83,7 @@ void rpc_put_accepted(
 	wire_set_u32(p + 20, stat);
 }
 
-void rpc_put_prog_mismatch(
-	struct wire_out *out, uint32_t xid, uint32_t low, uint32_t high)
+void rpc_put_prog_mismatch(struct wire_out *out, uint32_t xid, uint32_t low, uint32_t high)
 {
 	rpc_put_accepted(out, xid, RPC_PROG_MISMATCH);
 	wire_put_u32(out, low);
@@ -110,8 +105,7 @@ void rpc_put_rpc_mismatch(struct wire_out *out, uint32_t xid)
 	wire_put_u32(out, RPC_VERSION);
 }
 
-void rpc_put_auth_error(
-	struct wire_out *out, uint32_t xid, enum rpc_auth_stat stat)
+void rpc_put_auth_error(struct wire_out *out, uint32_t xid, enum rpc_auth_stat stat)
 {
 	put_denied(out, xid, DENY_AUTH_ERROR);
 	wire_put_u32(out, stat);

@@ -13,7 +13,10 @@
 #define RPC_GIDS_MAX	   16u
 #define RPC_MACHINE_MAX	   255u
 
-enum rpc_msg_type { RPC_CALL, RPC_REPLY };
+enum rpc_msg_type {
+	RPC_CALL,
+	RPC_REPLY
+};
 
 enum rpc_flavor {
 	RPC_AUTH_NONE = 0,
@@ -55,10 +58,10 @@ struct rpc_call {
 };
 
 enum rpc_decoded {
-	RPC_IS_CALL,	  /* whole header decoded; in is at the arguments */
-	RPC_BAD_VERSION,  /* xid and rpc_version alone are set */
-	RPC_IS_NOT_CALL,  /* a reply, or of no known type */
-	RPC_BAD_HEADER,	  /* cut short, or with an over-long credential */
+	RPC_IS_CALL,	 /* whole header decoded; in is at the arguments */
+	RPC_BAD_VERSION, /* xid and rpc_version alone are set */
+	RPC_IS_NOT_CALL, /* a reply, or of no known type */
+	RPC_BAD_HEADER,	 /* cut short, or with an over-long credential */
 };
 
 enum rpc_decoded rpc_decode_call(struct wire_in *in, struct rpc_call *call);
@@ -66,12 +69,9 @@ enum rpc_decoded rpc_decode_call(struct wire_in *in, struct rpc_call *call);
 #define RPC_REPLY_HEAD_BYTES 24u
 
 /* An accepted reply up to the status; for RPC_SUCCESS the results follow. */
-void rpc_put_accepted(
-	struct wire_out *out, uint32_t xid, enum rpc_accept_stat stat);
-void rpc_put_prog_mismatch(
-	struct wire_out *out, uint32_t xid, uint32_t low, uint32_t high);
+void rpc_put_accepted(struct wire_out *out, uint32_t xid, enum rpc_accept_stat stat);
+void rpc_put_prog_mismatch(struct wire_out *out, uint32_t xid, uint32_t low, uint32_t high);
 void rpc_put_rpc_mismatch(struct wire_out *out, uint32_t xid);
-void rpc_put_auth_error(
-	struct wire_out *out, uint32_t xid, enum rpc_auth_stat stat);
+void rpc_put_auth_error(struct wire_out *out, uint32_t xid, enum rpc_auth_stat stat);
 
 #endif

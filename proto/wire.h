@@ -110,8 +110,7 @@ static inline uint32_t wire_get_enum(struct wire_in *in, uint32_t max)
 }
 
 /* opaque<max> and string<max>. The content of the padding is not looked at. */
-static inline void wire_get_opaque(
-	struct wire_in *in, uint32_t max, struct wire_blob *out)
+static inline void wire_get_opaque(struct wire_in *in, uint32_t max, struct wire_blob *out)
 {
 	uint32_t len = wire_get_u32(in);
 
@@ -187,8 +186,7 @@ static inline void wire_put_bool(struct wire_out *out, bool v)
 }
 
 /* opaque[len] */
-static inline void wire_put_fixed(
-	struct wire_out *out, const void *data, size_t len)
+static inline void wire_put_fixed(struct wire_out *out, const void *data, size_t len)
 {
 	size_t padded = wire_padded(len);
 	uint8_t *p = wire_reserve(out, padded);
@@ -200,8 +198,7 @@ static inline void wire_put_fixed(
 }
 
 /* opaque<> and string<> */
-static inline void wire_put_opaque(
-	struct wire_out *out, const void *data, uint32_t len)
+static inline void wire_put_opaque(struct wire_out *out, const void *data, uint32_t len)
 {
 	wire_put_u32(out, len);
 	wire_put_fixed(out, data, len);

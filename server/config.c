@@ -66,8 +66,7 @@ void srv_config_drop_listen(struct srv_config *c)
 {
 	free(c->listen[0]);
 	c->n_listen--;
-	memmove(&c->listen[0], &c->listen[1],
-		c->n_listen * sizeof(c->listen[0]));
+	memmove(&c->listen[0], &c->listen[1], c->n_listen * sizeof(c->listen[0]));
 	c->listen[c->n_listen] = NULL;
 }
 
@@ -98,8 +97,7 @@ bool srv_config_parse_size(const char *text, uint64_t *out)
 	return true;
 }
 
-bool srv_config_parse_number(
-	const char *text, unsigned min, unsigned max, unsigned *out)
+bool srv_config_parse_number(const char *text, unsigned min, unsigned max, unsigned *out)
 {
 	char *end;
 	unsigned long v;
@@ -137,17 +135,15 @@ struct reader {
 	struct srv_config *c;
 };
 
-static int bad(const struct reader *r, const config_setting_t *s,
-	const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+static int bad(const struct reader *r, const config_setting_t *s, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
 
-static int bad(const struct reader *r, const config_setting_t *s,
-	const char *fmt, ...)
+static int bad(const struct reader *r, const config_setting_t *s, const char *fmt, ...)
 {
 	const char *file = config_setting_source_file(s);
 	va_list ap;
 
-	fprintf(stderr, "byred: %s:%u: ", file ? file : r->path,
-		config_setting_source_line(s));
+	fprintf(stderr, "byred: %s:%u: ", file ? file : r->path, config_setting_source_line(s));
 	va_start(ap, fmt);
 	vfprintf(stderr, fmt, ap);
 	va_end(ap);
@@ -155,8 +151,7 @@ static int bad(const struct reader *r, const config_setting_t *s,
 	return -EINVAL;
 }
 
-static int expected(
-	const struct reader *r, const config_setting_t *s, const char *what)
+static int expected(const struct reader *r, const config_setting_t *s, const char *what)
 {
 	const char *name = config_setting_name(s);
 
@@ -169,22 +164,19 @@ struct field {
 	int (*read)(struct reader *r, config_setting_t *s);
 };
 
-static int read_group(struct reader *r, config_setting_t *group,
-	const struct field *fields)
+static int read_group(struct reader *r, config_setting_t *group, const struct field *fields)
 {
 	int n = config_setting_length(group);
 
 	for (int i = 0; i < n; i++) {
-		config_setting_t *s =
-			config_setting_get_elem(group, (unsigned)i);
+		config_setting_t *s = config_setting_get_elem(group, (unsigned)i);
 		const struct field *f = fields;
 		int ret;
 
 		while (f->name && strcmp(f->name, config_setting_name(s)))
 			f++;
 		if (!f->name)
-			return bad(r, s, "unknown setting \"%s\"",
-				config_setting_name(s));
+			return bad(r, s, "unknown setting \"%s\"", config_setting_name(s));
 		ret = f->read(r, s);
 		if (ret)
 			return ret;
@@ -201,14 +193,13 @@ static int read_string(struct reader *r, config_setting_t *s, char **to)
 	return srv_config_set_string(to, v);
 }
 
-static int read_number(struct reader *r, config_setting_t *s, int min, int max,
-	unsigned *to)
+static int read_number(struct reader *r, config_setting_t *s, int min, int max, unsigned *to)
 {
 	int v = config_setting_get_int(s);
 
 	if (config_setting_type(s) != CONFIG_TYPE_INT || v < min || v > max)
-		return bad(r, s, "%s: expected a number from %d to %d",
-			config_setting_name(s), min, max);
+		return bad(r, s, "%s: expected a number from %d to %d", config_setting_name(s), min,
+			max);
 	*to = (unsigned)v;
 	return 0;
 }
@@ -237,8 +228,7 @@ static int read_listen(struct reader *r, config_setting_t *s)
 	if (!config_setting_is_aggregate(s))
 		return read_one_listen(r, s);
 	for (int i = 0; i < n && !ret; i++)
-		ret = read_one_listen(
-			r, config_setting_get_elem(s, (unsigned)i));
+		ret = read_one_listen(r, config_setting_get_elem(s, (unsigned)i));
 	return ret;
 }
 
@@ -321,16 +311,14 @@ static int read_log(struct reader *r, config_setting_t *s)
 /* The settings of an export are looked up by name: their order is free. */
 static int check_export_names(struct reader *r, config_setting_t *e)
 {
-	static const char *const known[] = {
-		"name", "subvolume", "options", "clients"};
+	static const char *const known[] = {"name", "subvolume", "options", "clients"};
 	int n = config_setting_length(e);
 
 	for (int i = 0; i < n; i++) {
 		config_setting_t *s = config_setting_get_elem(e, (unsigned)i);
 		size_t k = 0;
 
-		while (k < ARRAY_SIZE(known) &&
-			strcmp(known[k], config_setting_name(s)))
+		while (k < ARRAY_SIZE(known) && strcmp(known[k], config_setting_name(s)))
 			k++;
 		if (k == ARRAY_SIZE(known))
 			return bad(r, s, "unknown setting \"%s\" of an export",
@@ -340,8 +328,8 @@ static int check_export_names(struct reader *r, config_setting_t *e)
 }
 
 /* A string setting of an export; NULL when it is not there. */
-static int export_string(struct reader *r, config_setting_t *e,
-	const char *name, bool required, const char **out)
+static int export_string(
+	struct reader *r, config_setting_t *e, const char *name, bool required, const char **out)
 {
 	config_setting_t *s = config_setting_get_member(e, name);
 
@@ -354,8 +342,8 @@ static int export_string(struct reader *r, config_setting_t *e,
 	return *out ? 0 : expected(r, s, "a string");
 }
 
-static int export_clients(struct reader *r, config_setting_t *e,
-	const char *clients[CLIENTS_MAX], size_t *n)
+static int export_clients(
+	struct reader *r, config_setting_t *e, const char *clients[CLIENTS_MAX], size_t *n)
 {
 	config_setting_t *s = config_setting_get_member(e, "clients");
 	int count = s ? config_setting_length(s) : 0;
@@ -399,8 +387,7 @@ static int read_export(struct reader *r, config_setting_t *e)
 		ret = export_clients(r, e, clients, &n_clients);
 	if (ret)
 		return ret;
-	if (exports_add(r->c->exports, name, subvol, options, clients,
-		    n_clients, error))
+	if (exports_add(r->c->exports, name, subvol, options, clients, n_clients, error))
 		return bad(r, e, "%s", error);
 	return 0;
 }
@@ -437,8 +424,8 @@ static int report_syntax(const char *path, const config_t *cfg)
 	if (config_error_type(cfg) == CONFIG_ERR_FILE_IO)
 		fprintf(stderr, "byred: %s: cannot be read\n", path);
 	else
-		fprintf(stderr, "byred: %s:%d: %s\n", file ? file : path,
-			config_error_line(cfg), config_error_text(cfg));
+		fprintf(stderr, "byred: %s:%d: %s\n", file ? file : path, config_error_line(cfg),
+			config_error_text(cfg));
 	return -EINVAL;
 }
 

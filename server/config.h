@@ -67,8 +67,7 @@ int srv_config_add_listen(struct srv_config *c, const char *spec);
 void srv_config_drop_listen(struct srv_config *c);
 /* "256M" and the like. */
 bool srv_config_parse_size(const char *text, uint64_t *out);
-bool srv_config_parse_number(
-	const char *text, unsigned min, unsigned max, unsigned *out);
+bool srv_config_parse_number(const char *text, unsigned min, unsigned max, unsigned *out);
 /* Replaces a string. */
 int srv_config_set_string(char **to, const char *value);
 

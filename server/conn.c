@@ -18,8 +18,8 @@
 #define HALF_RECORD_NS (30 * SECOND_NS)
 #define SEND_STALL_NS  (60 * SECOND_NS)
 /* NFS clients come back by themselves when they have something to ask. */
-#define IDLE_NS	       (600 * SECOND_NS)
-#define SEND_PIECES    256u
+#define IDLE_NS	    (600 * SECOND_NS)
+#define SEND_PIECES 256u
 
 enum conn_state {
 	CONN_OPEN,
@@ -91,8 +91,8 @@ static void conn_refuse(struct conn *c, const char *why)
 	char text[NET_ADDR_TEXT];
 
 	net_addr_text(&c->peer.addr, text);
-	log_limited(LOG_LVL_NOTICE, "%s port %u: %s: connection closed", text,
-		c->peer.addr.port, why);
+	log_limited(
+		LOG_LVL_NOTICE, "%s port %u: %s: connection closed", text, c->peer.addr.port, why);
 	counter_add(&c->loop->counters.refused, 1);
 	conn_kill(c);
 }
@@ -121,9 +121,8 @@ static bool conn_is_full(const struct conn *c)
 
 	if (!p->n_requests && !p->out.bytes)
 		return false;
-	return p->n_requests >= CONN_REQUESTS_MAX ||
-	       p->request_bytes >= CONN_BYTES_MAX ||
-	       p->out.bytes >= CONN_BYTES_MAX || loop_is_full(c->loop);
+	return p->n_requests >= CONN_REQUESTS_MAX || p->request_bytes >= CONN_BYTES_MAX ||
+		p->out.bytes >= CONN_BYTES_MAX || loop_is_full(c->loop);
 }
 
 static void conn_pause(struct conn *c, const uint8_t *rest, size_t len)
@@ -163,8 +162,7 @@ static bool handle_record(struct conn *c, const uint8_t *data, size_t len)
 static bool feed(struct conn *c, const uint8_t **p, const uint8_t *end)
 {
 	size_t before = c->record.capacity;
-	enum record_state st =
-		record_feed(&c->record, p, end, SRV_RECORD_MAX);
+	enum record_state st = record_feed(&c->record, p, end, SRV_RECORD_MAX);
 
 	set_partial(c, before);
 	switch (st) {
@@ -308,8 +306,7 @@ static void conn_flush(struct conn *c)
 		if (c->state == CONN_DEAD || !conn_send(c))
 			return;
 	} while (conn_resume(c));
-	if (c->state == CONN_CLOSING && !c->peer.out.bytes &&
-		!c->peer.n_requests)
+	if (c->state == CONN_CLOSING && !c->peer.out.bytes && !c->peer.n_requests)
 		conn_kill(c);
 }
 
@@ -366,8 +363,7 @@ static void on_adopted(struct fsc_msg *msg)
 
 	if (l->stopping || l->n_conns >= l->limits.connections) {
 		if (!l->stopping)
-			log_limited(LOG_LVL_WARNING,
-				"more than %u connections on a loop: refused",
+			log_limited(LOG_LVL_WARNING, "more than %u connections on a loop: refused",
 				l->limits.connections);
 		counter_add(&l->counters.refused, 1);
 		close(c->fd);
@@ -375,10 +371,8 @@ static void on_adopted(struct fsc_msg *msg)
 		return;
 	}
 	c->in_ns = c->out_ns = l->rpc.now_ns;
-	event_assign(&c->read_event, l->base, c->fd, EV_READ | EV_PERSIST,
-		on_readable, c);
-	event_assign(&c->write_event, l->base, c->fd, EV_WRITE | EV_PERSIST,
-		on_writable, c);
+	event_assign(&c->read_event, l->base, c->fd, EV_READ | EV_PERSIST, on_readable, c);
+	event_assign(&c->write_event, l->base, c->fd, EV_WRITE | EV_PERSIST, on_writable, c);
 	TAILQ_INSERT_TAIL(&l->conns, c, link);
 	l->n_conns++;
 	counter_add(&l->counters.accepted, 1);
@@ -408,14 +402,11 @@ void conn_adopt(struct loop *l, int fd, const struct net_addr *addr)
 
 static const char *too_old(const struct conn *c, uint64_t now)
 {
-	if (record_pending(&c->record) && c->state == CONN_OPEN &&
-		now - c->in_ns > HALF_RECORD_NS)
+	if (record_pending(&c->record) && c->state == CONN_OPEN && now - c->in_ns > HALF_RECORD_NS)
 		return "unfinished record";
-	if (c->peer.out.bytes && now - c->out_ns > SEND_STALL_NS &&
-		now - c->in_ns > SEND_STALL_NS)
+	if (c->peer.out.bytes && now - c->out_ns > SEND_STALL_NS && now - c->in_ns > SEND_STALL_NS)
 		return "replies are not taken";
-	if (!c->peer.out.bytes && !c->peer.n_requests &&
-		now - c->in_ns > IDLE_NS)
+	if (!c->peer.out.bytes && !c->peer.n_requests && now - c->in_ns > IDLE_NS)
 		return "idle";
 	return NULL;
 }

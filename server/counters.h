@@ -19,7 +19,7 @@
 
 struct op_counters {
 	_Atomic uint64_t calls;
-	_Atomic uint64_t errors; /* answered with another status than OK */
+	_Atomic uint64_t errors;      /* answered with another status than OK */
 	_Atomic uint64_t done_inline; /* by the try on the loop */
 	_Atomic uint64_t done_async;  /* parked on I/O, then done on the loop */
 	_Atomic uint64_t done_worker; /* fell back to a worker, because of: */
@@ -29,7 +29,7 @@ struct op_counters {
 
 struct loop_counters {
 	struct op_counters op[COUNTER_OPS];
-	struct hist iteration; /* of the event loop, without its sleep */
+	struct hist iteration;	     /* of the event loop, without its sleep */
 	_Atomic uint64_t rpc_errors; /* calls that reached no procedure */
 	_Atomic uint64_t accepted, closed;
 	_Atomic uint64_t refused; /* connections: too many, or bad messages */
@@ -42,9 +42,8 @@ struct loop_counters {
 
 static inline void counter_add(_Atomic uint64_t *c, uint64_t n)
 {
-	atomic_store_explicit(c,
-		atomic_load_explicit(c, memory_order_relaxed) + n,
-		memory_order_relaxed);
+	atomic_store_explicit(
+		c, atomic_load_explicit(c, memory_order_relaxed) + n, memory_order_relaxed);
 }
 
 static inline void counter_set(_Atomic uint64_t *c, uint64_t v)

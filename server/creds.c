@@ -11,7 +11,7 @@
 #define ACL_HEADER_BYTES 4u
 #define ACL_ENTRY_BYTES	 8u
 /* The most that fits in a leaf of 64 KiB is less; Linux's own limit is too. */
-#define ACL_BYTES_MAX	 4096u
+#define ACL_BYTES_MAX 4096u
 
 enum acl_tag {
 	ACL_USER_OBJ = 0x01,
@@ -22,8 +22,7 @@ enum acl_tag {
 	ACL_OTHER = 0x20,
 };
 
-void cred_squash(const struct rpc_cred *from, const struct export_rules *rules,
-	struct cred *out)
+void cred_squash(const struct rpc_cred *from, const struct export_rules *rules, struct cred *out)
 {
 	out->uid = rules->anon_uid;
 	out->gid = rules->anon_gid;
@@ -77,8 +76,8 @@ static struct acl_entry acl_entry_at(const uint8_t *value, size_t i)
 	return e;
 }
 
-static bool acl_entry_of_group(const struct acl_entry *e,
-	const struct fsc_attr *attr, const struct cred *cred)
+static bool acl_entry_of_group(
+	const struct acl_entry *e, const struct fsc_attr *attr, const struct cred *cred)
 {
 	if (e->tag == ACL_GROUP_OBJ)
 		return cred_in_group(cred, attr->gid);
@@ -137,8 +136,7 @@ int acl_granted(const uint8_t *value, size_t len, const struct fsc_attr *attr,
 	return 0;
 }
 
-static unsigned mode_granted(
-	const struct fsc_attr *attr, const struct cred *cred)
+static unsigned mode_granted(const struct fsc_attr *attr, const struct cred *cred)
 {
 	if (cred->uid == attr->uid)
 		return attr->mode >> 6 & 7u;
@@ -155,9 +153,8 @@ static unsigned root_granted(const struct fsc_attr *attr)
 	return MAY_READ | MAY_WRITE;
 }
 
-int access_check(struct fsc_ctx *ctx, struct fsc_inode *inode,
-	const struct fsc_attr *attr, const struct cred *cred, unsigned want,
-	unsigned *granted)
+int access_check(struct fsc_ctx *ctx, struct fsc_inode *inode, const struct fsc_attr *attr,
+	const struct cred *cred, unsigned want, unsigned *granted)
 {
 	uint8_t value[ACL_BYTES_MAX];
 	size_t len;
@@ -175,8 +172,7 @@ int access_check(struct fsc_ctx *ctx, struct fsc_inode *inode,
 	if (attr->has_acl && cred->uid != attr->uid && attr->mode & 0070) {
 		unsigned acl;
 
-		ret = fsc_getxattr(
-			ctx, inode, ACL_XATTR, value, sizeof(value), &len);
+		ret = fsc_getxattr(ctx, inode, ACL_XATTR, value, sizeof(value), &len);
 		if (!ret && !acl_granted(value, len, attr, cred, &acl)) {
 			*granted = acl & want;
 			return 0;
@@ -188,8 +184,8 @@ int access_check(struct fsc_ctx *ctx, struct fsc_inode *inode,
 	return 0;
 }
 
-int access_need(struct fsc_ctx *ctx, struct fsc_inode *inode,
-	const struct fsc_attr *attr, const struct cred *cred, unsigned want)
+int access_need(struct fsc_ctx *ctx, struct fsc_inode *inode, const struct fsc_attr *attr,
+	const struct cred *cred, unsigned want)
 {
 	unsigned granted;
 	int ret = access_check(ctx, inode, attr, cred, want, &granted);

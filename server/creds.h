@@ -17,8 +17,7 @@ struct cred {
 };
 
 /* What a client's credentials become under the rules of an export. */
-void cred_squash(const struct rpc_cred *from, const struct export_rules *rules,
-	struct cred *out);
+void cred_squash(const struct rpc_cred *from, const struct export_rules *rules, struct cred *out);
 
 bool cred_in_group(const struct cred *c, uint32_t gid);
 
@@ -31,13 +30,12 @@ bool cred_in_group(const struct cred *c, uint32_t gid);
  * Which of the wanted MAY_ bits are granted. *granted is a subset of want.
  * Returns 0, or an error of fsc_getxattr() when an ACL cannot be read.
  */
-int access_check(struct fsc_ctx *ctx, struct fsc_inode *inode,
-	const struct fsc_attr *attr, const struct cred *cred, unsigned want,
-	unsigned *granted);
+int access_check(struct fsc_ctx *ctx, struct fsc_inode *inode, const struct fsc_attr *attr,
+	const struct cred *cred, unsigned want, unsigned *granted);
 
 /* 0 when all of want is granted, otherwise -EACCES or the error above. */
-int access_need(struct fsc_ctx *ctx, struct fsc_inode *inode,
-	const struct fsc_attr *attr, const struct cred *cred, unsigned want);
+int access_need(struct fsc_ctx *ctx, struct fsc_inode *inode, const struct fsc_attr *attr,
+	const struct cred *cred, unsigned want);
 
 /*
  * What a POSIX ACL grants, in the format of the xattr system.posix_acl_access.

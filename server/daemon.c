@@ -26,8 +26,7 @@
 static int open_volume(struct daemon *d, const struct srv_config *config)
 {
 	/* Until changes are served, nothing must be able to make one. */
-	struct fsc_open_options opt = {
-		.cache_bytes = config->cache_bytes, .read_only = true};
+	struct fsc_open_options opt = {.cache_bytes = config->cache_bytes, .read_only = true};
 	int ret = fsc_thread_create(&d->thread);
 
 	if (ret) {
@@ -54,14 +53,12 @@ static int make_shared(struct daemon *d, const struct srv_config *config)
 
 	if (per_tenant == config->workers && per_tenant > 1)
 		per_tenant--;
-	if (getrandom(d->srv.write_verf, sizeof(d->srv.write_verf), 0) !=
-		sizeof(d->srv.write_verf))
+	if (getrandom(d->srv.write_verf, sizeof(d->srv.write_verf), 0) != sizeof(d->srv.write_verf))
 		return -EIO;
 	d->srv.mounts = mount_list_create();
 	if (!d->srv.mounts)
 		return -ENOMEM;
-	ret = jobs_create(
-		&d->srv, config->workers, per_tenant, &d->srv.jobs);
+	ret = jobs_create(&d->srv, config->workers, per_tenant, &d->srv.jobs);
 	if (ret)
 		log_error("workers: %s", strerror(-ret));
 	return ret;
@@ -76,11 +73,9 @@ static unsigned cpus(void)
 	return (unsigned)MAX(CPU_COUNT(&set), 1);
 }
 
-static struct loop_limits limits_of(
-	const struct srv_config *config, unsigned loops)
+static struct loop_limits limits_of(const struct srv_config *config, unsigned loops)
 {
-	uint64_t cache =
-		config->cache_bytes ? config->cache_bytes : DEFAULT_CACHE;
+	uint64_t cache = config->cache_bytes ? config->cache_bytes : DEFAULT_CACHE;
 	uint64_t bytes = MIN(cache / 4, (uint64_t)IN_FLIGHT_MAX) / loops;
 
 	return (struct loop_limits){
@@ -98,8 +93,7 @@ static int make_loops(struct daemon *d, const struct srv_config *config)
 	if (!d->loops)
 		return -ENOMEM;
 	for (; d->n_loops < n; d->n_loops++) {
-		int ret = loop_create(&d->srv, d->n_loops, &limits,
-			&d->loops[d->n_loops]);
+		int ret = loop_create(&d->srv, d->n_loops, &limits, &d->loops[d->n_loops]);
 
 		if (ret) {
 			log_error("event loop: %s", strerror(-ret));
@@ -114,11 +108,10 @@ static int make_listeners(struct daemon *d, const struct srv_config *config)
 	size_t n = MAX(config->n_listen, (size_t)1);
 
 	for (; d->n_listeners < n; d->n_listeners++) {
-		const char *spec = config->n_listen
-					   ? config->listen[d->n_listeners]
-					   : DEFAULT_LISTEN;
-		int ret = listener_create(spec, d->loops, d->n_loops,
-			&d->listeners[d->n_listeners]);
+		const char *spec =
+			config->n_listen ? config->listen[d->n_listeners] : DEFAULT_LISTEN;
+		int ret =
+			listener_create(spec, d->loops, d->n_loops, &d->listeners[d->n_listeners]);
 
 		if (ret)
 			return ret;
@@ -168,8 +161,7 @@ int daemon_start(struct daemon *d, const struct srv_config *config)
 		ret = start_loops(d);
 	if (!ret && config->rpcbind)
 		d->rpcbind = rpcbind_register(
-			listener_family(d->listeners[0]),
-			listener_port(d->listeners[0]));
+			listener_family(d->listeners[0]), listener_port(d->listeners[0]));
 	return ret;
 }
 

@@ -16,8 +16,7 @@
 #define PRIVILEGED_PORT 1024u
 #define CLIENT_TEXT_MAX 128u
 
-static const uint8_t v4_mapped[12] = {
-	0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
+static const uint8_t v4_mapped[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
 
 static int fail(char error[EXPORT_ERROR_MAX], const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
@@ -193,8 +192,7 @@ static bool parse_id(const char *s, uint32_t *out)
 	return true;
 }
 
-static int apply_option(
-	struct export_rules *r, char *text, char error[EXPORT_ERROR_MAX])
+static int apply_option(struct export_rules *r, char *text, char error[EXPORT_ERROR_MAX])
 {
 	char *value = strchr(text, '=');
 	uint32_t v;
@@ -220,14 +218,12 @@ static int apply_option(
 }
 
 /* Changes text. */
-static int apply_options(
-	struct export_rules *r, char *text, char error[EXPORT_ERROR_MAX])
+static int apply_options(struct export_rules *r, char *text, char error[EXPORT_ERROR_MAX])
 {
 	char *save, *word;
 	int ret;
 
-	for (word = strtok_r(text, ", ", &save); word;
-		word = strtok_r(NULL, ", ", &save)) {
+	for (word = strtok_r(text, ", ", &save); word; word = strtok_r(NULL, ", ", &save)) {
 		ret = apply_option(r, word, error);
 		if (ret)
 			return ret;
@@ -263,8 +259,8 @@ void exports_destroy(struct exports *x)
 }
 
 /* CLIENT[(OPTIONS)], or CLIENT:OPTION:... where commas are taken. */
-static int add_client(struct export *e, const char *spec,
-	const struct export_rules *defaults, char error[EXPORT_ERROR_MAX])
+static int add_client(struct export *e, const char *spec, const struct export_rules *defaults,
+	char error[EXPORT_ERROR_MAX])
 {
 	struct export_client *c = &e->clients[e->n_clients];
 	char text[CLIENT_TEXT_MAX], *open;
@@ -279,9 +275,7 @@ static int add_client(struct export *e, const char *spec,
 	open = strchr(text, '(');
 	if (open) {
 		if (text[len - 1] != ')')
-			return fail(error,
-				"client \"%s\": expected ADDRESS(OPTION,...)",
-				spec);
+			return fail(error, "client \"%s\": expected ADDRESS(OPTION,...)", spec);
 		text[len - 1] = '\0';
 		*open++ = '\0';
 		ret = apply_options(&c->rules, open, error);
@@ -316,13 +310,11 @@ static bool clean_name(const char *name, char *out, size_t size)
 	return true;
 }
 
-static int fill_export(struct export *e, const char *subvol_path,
-	const char *options, const char *const *clients, size_t n_clients,
-	char error[EXPORT_ERROR_MAX])
+static int fill_export(struct export *e, const char *subvol_path, const char *options,
+	const char *const *clients, size_t n_clients, char error[EXPORT_ERROR_MAX])
 {
 	static const char *const everyone[] = {"*"};
-	struct export_rules rules = {
-		.squash = SQUASH_ROOT, .anon_uid = NOBODY, .anon_gid = NOBODY};
+	struct export_rules rules = {.squash = SQUASH_ROOT, .anon_uid = NOBODY, .anon_gid = NOBODY};
 	char *copy = strdup(options ? options : "");
 	int ret;
 
@@ -345,9 +337,8 @@ static int fill_export(struct export *e, const char *subvol_path,
 	return ret;
 }
 
-int exports_add(struct exports *x, const char *name, const char *subvol_path,
-	const char *options, const char *const *clients, size_t n_clients,
-	char error[EXPORT_ERROR_MAX])
+int exports_add(struct exports *x, const char *name, const char *subvol_path, const char *options,
+	const char *const *clients, size_t n_clients, char error[EXPORT_ERROR_MAX])
 {
 	char clean[1024];
 	struct export *list, *e;
@@ -370,9 +361,7 @@ int exports_add(struct exports *x, const char *name, const char *subvol_path,
 	e = &list[x->n];
 	memset(e, 0, sizeof(*e));
 	e->name = strdup(clean);
-	ret = e->name ? fill_export(e, subvol_path, options, clients,
-				n_clients, error)
-		      : -ENOMEM;
+	ret = e->name ? fill_export(e, subvol_path, options, clients, n_clients, error) : -ENOMEM;
 	if (ret)
 		export_fini(e);
 	else
@@ -402,8 +391,7 @@ static char *next_word(char **p)
 	return word;
 }
 
-static int split_spec(struct exports *x, char *text, char *options,
-	char error[EXPORT_ERROR_MAX])
+static int split_spec(struct exports *x, char *text, char *options, char error[EXPORT_ERROR_MAX])
 {
 	const char *clients[SPEC_CLIENTS_MAX];
 	char *subvol = strchr(text, '='), *p, *word;
@@ -420,15 +408,13 @@ static int split_spec(struct exports *x, char *text, char *options,
 			continue;
 		}
 		if (n_clients == SPEC_CLIENTS_MAX)
-			return fail(error, "more than %d clients",
-				SPEC_CLIENTS_MAX);
+			return fail(error, "more than %d clients", SPEC_CLIENTS_MAX);
 		clients[n_clients++] = word + 7;
 	}
 	return exports_add(x, text, subvol, options, clients, n_clients, error);
 }
 
-int exports_add_spec(
-	struct exports *x, const char *spec, char error[EXPORT_ERROR_MAX])
+int exports_add_spec(struct exports *x, const char *spec, char error[EXPORT_ERROR_MAX])
 {
 	char *text = strdup(spec), *options = calloc(1, strlen(spec) + 2);
 	int ret = -ENOMEM;
@@ -459,8 +445,7 @@ static bool same_rules(const struct export *a, const struct export *b)
 		const struct export_client *c = &a->clients[i];
 		const struct export_client *d = &b->clients[i];
 
-		if (strcmp(c->text, d->text) ||
-			c->rules.writable != d->rules.writable ||
+		if (strcmp(c->text, d->text) || c->rules.writable != d->rules.writable ||
 			c->rules.privileged_port != d->rules.privileged_port ||
 			c->rules.squash != d->rules.squash ||
 			c->rules.anon_uid != d->rules.anon_uid ||
@@ -498,8 +483,7 @@ static int index_export(struct exports *x, struct export *e)
 	return 0;
 }
 
-static int resolve_one(
-	struct export *e, struct fsc_thread *t, struct fsc_volume *vol)
+static int resolve_one(struct export *e, struct fsc_thread *t, struct fsc_volume *vol)
 {
 	struct fsc_ctx ctx = {.thread = t};
 	int ret = fsc_subvol_find(&ctx, vol, e->subvol_path, &e->subvol);
@@ -510,8 +494,7 @@ static int resolve_one(
 	return ret;
 }
 
-int exports_resolve(
-	struct exports *x, struct fsc_thread *t, struct fsc_volume *vol)
+int exports_resolve(struct exports *x, struct fsc_thread *t, struct fsc_volume *vol)
 {
 	int ret = 0;
 
@@ -536,8 +519,7 @@ const struct export *exports_by_subvol(const struct exports *x, uint64_t id)
 	return x->n_slots ? *slot_of(x, id) : NULL;
 }
 
-const struct export *exports_by_path(const struct exports *x,
-	const char *path, const char **rest)
+const struct export *exports_by_path(const struct exports *x, const char *path, const char **rest)
 {
 	const struct export *best = NULL;
 	size_t best_len = 0;
@@ -548,8 +530,7 @@ const struct export *exports_by_path(const struct exports *x,
 
 		if (len == 1) /* "/": an ancestor of all, and of no length */
 			len = 0;
-		if (strncmp(path, e->name, len) ||
-			(path[len] && path[len] != '/'))
+		if (strncmp(path, e->name, len) || (path[len] && path[len] != '/'))
 			continue;
 		if (!best || len > best_len) {
 			best = e;
@@ -560,8 +541,7 @@ const struct export *exports_by_path(const struct exports *x,
 	return best;
 }
 
-const struct export_rules *export_match(
-	const struct export *e, const struct net_addr *client)
+const struct export_rules *export_match(const struct export *e, const struct net_addr *client)
 {
 	const struct export_client *best = NULL;
 
@@ -571,8 +551,7 @@ const struct export_rules *export_match(
 		if (network_has(c, client->ip) && (!best || c->bits > best->bits))
 			best = c;
 	}
-	if (!best || (best->rules.privileged_port &&
-			     client->port >= PRIVILEGED_PORT))
+	if (!best || (best->rules.privileged_port && client->port >= PRIVILEGED_PORT))
 		return NULL;
 	return &best->rules;
 }

@@ -31,7 +31,11 @@ bool net_addr_from(const struct sockaddr *sa, struct net_addr *out);
 /* Without the port. */
 void net_addr_text(const struct net_addr *addr, char out[NET_ADDR_TEXT]);
 
-enum squash { SQUASH_ROOT, SQUASH_NONE, SQUASH_ALL };
+enum squash {
+	SQUASH_ROOT,
+	SQUASH_NONE,
+	SQUASH_ALL
+};
 
 struct export_rules {
 	bool writable;
@@ -47,7 +51,8 @@ struct export_client {
 	struct export_rules rules;
 };
 
-struct export {
+struct export
+{
 	char *name;	   /* "/" or "/a/b", no slash at the end */
 	char *subvol_path; /* from the top subvolume */
 	uint64_t subvol;   /* set by exports_resolve() */
@@ -75,20 +80,17 @@ void exports_destroy(struct exports *x);
  * clients. clients: CLIENT[(OPTIONS)], each a string; none means `*`. Returns
  * -EINVAL with what is wrong in error[], -EEXIST (also said there), -ENOMEM.
  */
-int exports_add(struct exports *x, const char *name, const char *subvol_path,
-	const char *options, const char *const *clients, size_t n_clients,
-	char error[EXPORT_ERROR_MAX]);
+int exports_add(struct exports *x, const char *name, const char *subvol_path, const char *options,
+	const char *const *clients, size_t n_clients, char error[EXPORT_ERROR_MAX]);
 
 /* The same for "/NAME=SUBVOL[,OPTION]...", where client=CLIENT is an option too. */
-int exports_add_spec(
-	struct exports *x, const char *spec, char error[EXPORT_ERROR_MAX]);
+int exports_add_spec(struct exports *x, const char *spec, char error[EXPORT_ERROR_MAX]);
 
 /* True when some client may write somewhere. */
 bool exports_any_writable(const struct exports *x);
 
 /* Finds the subvolumes. Might wait. Logs what is wrong. */
-int exports_resolve(
-	struct exports *x, struct fsc_thread *t, struct fsc_volume *vol);
+int exports_resolve(struct exports *x, struct fsc_thread *t, struct fsc_volume *vol);
 
 /* NULL: not exported itself. */
 const struct export *exports_by_subvol(const struct exports *x, uint64_t id);
@@ -97,11 +99,9 @@ const struct export *exports_by_subvol(const struct exports *x, uint64_t id);
  * The export whose name is path or its longest ancestor; *rest is what follows
  * the name ("" or beginning with a slash). NULL: there is none.
  */
-const struct export *exports_by_path(const struct exports *x,
-	const char *path, const char **rest);
+const struct export *exports_by_path(const struct exports *x, const char *path, const char **rest);
 
 /* The rules that hold for a client; NULL: it has no access. */
-const struct export_rules *export_match(
-	const struct export *e, const struct net_addr *client);
+const struct export_rules *export_match(const struct export *e, const struct net_addr *client);
 
 #endif

@@ -10,8 +10,7 @@
 
 static const uint8_t head[4] = {1, 0, 0, 0};
 
-void fh_encode(const uint8_t volume[FSC_UUID_BYTES], const struct fh_id *id,
-	uint8_t out[FH_BYTES])
+void fh_encode(const uint8_t volume[FSC_UUID_BYTES], const struct fh_id *id, uint8_t out[FH_BYTES])
 {
 	memcpy(out, head, sizeof(head));
 	memcpy(out + 4, volume, FSC_UUID_BYTES);
@@ -28,8 +27,7 @@ static uint64_t get_u64(const uint8_t *p)
 	return be64toh(v);
 }
 
-int fh_decode(const uint8_t volume[FSC_UUID_BYTES], const void *data,
-	size_t len, struct fh_id *id)
+int fh_decode(const uint8_t volume[FSC_UUID_BYTES], const void *data, size_t len, struct fh_id *id)
 {
 	const uint8_t *p = data;
 

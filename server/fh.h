@@ -28,11 +28,9 @@ struct fh_id {
 	uint64_t subvol, ino, generation;
 };
 
-void fh_encode(const uint8_t volume[FSC_UUID_BYTES], const struct fh_id *id,
-	uint8_t out[FH_BYTES]);
+void fh_encode(const uint8_t volume[FSC_UUID_BYTES], const struct fh_id *id, uint8_t out[FH_BYTES]);
 
 /* 0, -SRV_EBADHANDLE (errors.h) or -ESTALE. */
-int fh_decode(const uint8_t volume[FSC_UUID_BYTES], const void *data,
-	size_t len, struct fh_id *id);
+int fh_decode(const uint8_t volume[FSC_UUID_BYTES], const void *data, size_t len, struct fh_id *id);
 
 #endif

@@ -22,7 +22,7 @@ struct tenant {
 struct job_queues {
 	unsigned per_tenant;
 	struct tenant *turn; /* whose turn it is in the round; NULL: empty */
-	bool fresh; /* that tenant has not had this turn's quantum yet */
+	bool fresh;	     /* that tenant has not had this turn's quantum yet */
 	struct tenant *bucket[BUCKETS];
 };
 

@@ -162,8 +162,7 @@ static int start_worker(struct jobs *jobs, struct server *srv, struct worker *w)
 	return ret;
 }
 
-int jobs_create(struct server *srv, unsigned workers, unsigned per_tenant,
-	struct jobs **out)
+int jobs_create(struct server *srv, unsigned workers, unsigned per_tenant, struct jobs **out)
 {
 	struct jobs *jobs = calloc(1, sizeof(*jobs));
 	int ret = 0;

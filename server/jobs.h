@@ -32,8 +32,7 @@ struct job {
  * Starts the workers. per_tenant: how many of them one tenant may hold.
  * Errors: those of fsc_thread_create() and pthread_create(3).
  */
-int jobs_create(struct server *srv, unsigned workers, unsigned per_tenant,
-	struct jobs **out);
+int jobs_create(struct server *srv, unsigned workers, unsigned per_tenant, struct jobs **out);
 
 /* Runs what is queued, then ends the workers. Might wait. NULL is allowed. */
 void jobs_destroy(struct jobs *jobs);

@@ -93,12 +93,10 @@ static void set_name(struct listener *l)
 
 	if (l->addr.sa.sa_family == AF_INET6) {
 		inet_ntop(AF_INET6, &l->addr.v6.sin6_addr, host, sizeof(host));
-		snprintf(l->name, sizeof(l->name), "[%s]:%u", host,
-			listener_port(l));
+		snprintf(l->name, sizeof(l->name), "[%s]:%u", host, listener_port(l));
 	} else {
 		inet_ntop(AF_INET, &l->addr.v4.sin_addr, host, sizeof(host));
-		snprintf(l->name, sizeof(l->name), "%s:%u", host,
-			listener_port(l));
+		snprintf(l->name, sizeof(l->name), "%s:%u", host, listener_port(l));
 	}
 }
 
@@ -109,8 +107,7 @@ const char *listener_name(const struct listener *l)
 
 uint16_t listener_port(const struct listener *l)
 {
-	return ntohs(l->addr.sa.sa_family == AF_INET6 ? l->addr.v6.sin6_port
-						      : l->addr.v4.sin_port);
+	return ntohs(l->addr.sa.sa_family == AF_INET6 ? l->addr.v6.sin6_port : l->addr.v4.sin_port);
 }
 
 int listener_family(const struct listener *l)
@@ -144,10 +141,8 @@ static bool accept_one(struct listener *l)
 	int fd = accept4(l->fd, &from.sa, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
 	if (fd < 0) {
-		if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS ||
-			errno == ENOMEM) {
-			log_limited(LOG_LVL_WARNING, "accept: %s",
-				strerror(errno));
+		if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+			log_limited(LOG_LVL_WARNING, "accept: %s", strerror(errno));
 			set_paused(l);
 		}
 		return errno == ECONNABORTED || errno == EINTR;
@@ -177,8 +172,7 @@ static int open_socket(struct listener *l, socklen_t len)
 {
 	int one = 1;
 
-	l->fd = socket(l->addr.sa.sa_family,
-		SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	l->fd = socket(l->addr.sa.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (l->fd < 0)
 		return -errno;
 	setsockopt(l->fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
@@ -195,14 +189,13 @@ static int add_events(struct listener *l)
 {
 	struct event_base *base = l->loops[0]->base;
 
-	event_assign(&l->event, base, l->fd, EV_READ | EV_PERSIST,
-		on_connection, l);
+	event_assign(&l->event, base, l->fd, EV_READ | EV_PERSIST, on_connection, l);
 	event_assign(&l->retry_event, base, -1, 0, on_retry, l);
 	return event_add(&l->event, NULL) ? -ENOMEM : 0;
 }
 
-int listener_create(const char *spec, struct loop *const *loops,
-	unsigned n_loops, struct listener **out)
+int listener_create(
+	const char *spec, struct loop *const *loops, unsigned n_loops, struct listener **out)
 {
 	struct listener *l = calloc(1, sizeof(*l));
 	socklen_t len;

@@ -14,8 +14,8 @@ struct listener;
  * Binds to "ADDR:PORT", "[ADDR]:PORT" or ":PORT" (numeric; port 0 takes a free
  * one) and listens. Logs what is wrong. Called before the loops run.
  */
-int listener_create(const char *spec, struct loop *const *loops,
-	unsigned n_loops, struct listener **out);
+int listener_create(
+	const char *spec, struct loop *const *loops, unsigned n_loops, struct listener **out);
 
 /* Any thread, after loop 0 has ended or before it starts. NULL is allowed. */
 void listener_destroy(struct listener *l);

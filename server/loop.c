@@ -25,8 +25,8 @@ void loop_enter(struct loop *l)
 bool loop_is_full(const struct loop *l)
 {
 	return l->rpc.request_bytes + l->partial_bytes +
-		       l->rpc.out_pool.n_used * sizeof(struct outq_block) >
-	       l->limits.memory_bytes;
+		l->rpc.out_pool.n_used * sizeof(struct outq_block) >
+		l->limits.memory_bytes;
 }
 
 static void on_fsc(evutil_socket_t fd, short what, void *arg)
@@ -69,17 +69,16 @@ static int init_on_thread(struct loop *l)
 
 	if (ret)
 		return ret;
-	event_assign(&l->fsc_event, l->base,
-		fsc_thread_fd(l->rpc.thread.fsc), EV_READ | EV_PERSIST, on_fsc,
-		l);
+	event_assign(&l->fsc_event, l->base, fsc_thread_fd(l->rpc.thread.fsc), EV_READ | EV_PERSIST,
+		on_fsc, l);
 	event_assign(&l->tick_event, l->base, -1, EV_PERSIST, on_tick, l);
 	if (event_add(&l->fsc_event, NULL) || event_add(&l->tick_event, &tick))
 		return -ENOMEM;
 	return 0;
 }
 
-int loop_create(struct server *srv, unsigned index,
-	const struct loop_limits *limits, struct loop **out)
+int loop_create(
+	struct server *srv, unsigned index, const struct loop_limits *limits, struct loop **out)
 {
 	struct loop *l = calloc(1, sizeof(*l));
 	int ret = 0;
@@ -132,8 +131,7 @@ static void end_iteration(struct loop *l)
 	conn_free_dead(l);
 	publish_gauges(l);
 	if (l->iteration_start_ns)
-		hist_add(&l->counters.iteration,
-			clock_now_ns() - l->iteration_start_ns);
+		hist_add(&l->counters.iteration, clock_now_ns() - l->iteration_start_ns);
 	l->iteration_start_ns = 0;
 }
 

@@ -50,12 +50,12 @@ struct loop {
 	/* owned by the loop thread */
 	struct rpc_loop rpc;
 	struct event fsc_event, tick_event;
-	struct conn_list conns; /* open ones */
-	struct conn_list dirty; /* to be flushed at the end of the iteration */
-	struct conn_list dead;	/* to be freed there */
+	struct conn_list conns;	  /* open ones */
+	struct conn_list dirty;	  /* to be flushed at the end of the iteration */
+	struct conn_list dead;	  /* to be freed there */
 	struct conn_list starved; /* not read because the loop is at its limit */
 	unsigned n_conns;
-	size_t partial_bytes; /* held by records that are not complete */
+	size_t partial_bytes;	     /* held by records that are not complete */
 	uint64_t iteration_start_ns; /* 0: no event yet */
 	bool stopping;
 	uint8_t *receive_buf;
@@ -65,8 +65,8 @@ struct loop {
 	struct loop_counters counters;
 };
 
-int loop_create(struct server *srv, unsigned index,
-	const struct loop_limits *limits, struct loop **out);
+int loop_create(
+	struct server *srv, unsigned index, const struct loop_limits *limits, struct loop **out);
 
 /* Returns when the loop runs. Might wait. */
 int loop_start(struct loop *l);

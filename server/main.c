@@ -30,8 +30,7 @@ static void on_hup(evutil_socket_t sig, short what, void *arg)
 	(void)what;
 	(void)arg;
 	if (ret)
-		log_error("the log file cannot be opened again: %s",
-			strerror(-ret));
+		log_error("the log file cannot be opened again: %s", strerror(-ret));
 }
 
 static const struct {
@@ -44,12 +43,10 @@ static const struct {
 };
 
 /* From here on a signal waits for the event base, also during the start. */
-static bool watch_signals(
-	struct event_base *base, struct event *events[ARRAY_SIZE(signals)])
+static bool watch_signals(struct event_base *base, struct event *events[ARRAY_SIZE(signals)])
 {
 	for (size_t i = 0; i < ARRAY_SIZE(signals); i++) {
-		events[i] = evsignal_new(
-			base, signals[i].signal, signals[i].fn, base);
+		events[i] = evsignal_new(base, signals[i].signal, signals[i].fn, base);
 		if (!events[i] || event_add(events[i], NULL))
 			return false;
 	}
@@ -65,8 +62,7 @@ static void block_signals(sigset_t *saved)
 	pthread_sigmask(SIG_SETMASK, &all, saved);
 }
 
-static int serve(struct daemon *d, const struct srv_config *config,
-	struct event_base *base)
+static int serve(struct daemon *d, const struct srv_config *config, struct event_base *base)
 {
 	sigset_t saved;
 	int ret;
@@ -79,8 +75,7 @@ static int serve(struct daemon *d, const struct srv_config *config,
 	printf("ready nfs=%s\n", listener_name(d->listeners[0]));
 	fflush(stdout);
 	notify("READY=1");
-	log_notice("serving %s (%s)", config->volume,
-		listener_name(d->listeners[0]));
+	log_notice("serving %s (%s)", config->volume, listener_name(d->listeners[0]));
 	event_base_dispatch(base);
 	notify("STOPPING=1");
 	return 0;

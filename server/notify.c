@@ -17,8 +17,7 @@ void notify(const char *state)
 	size_t len = path ? strlen(path) : 0;
 	int fd;
 
-	if (len < 2 || len > sizeof(addr.sun_path) - 1 ||
-		(path[0] != '/' && path[0] != '@'))
+	if (len < 2 || len > sizeof(addr.sun_path) - 1 || (path[0] != '/' && path[0] != '@'))
 		return;
 	memcpy(addr.sun_path, path, len);
 	if (path[0] == '@') /* abstract: a NUL, and no terminator */
@@ -26,10 +25,8 @@ void notify(const char *state)
 	fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return;
-	if (sendto(fd, state, strlen(state), MSG_NOSIGNAL | MSG_DONTWAIT,
-		    (struct sockaddr *)&addr,
-		    (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len)) <
-		0)
+	if (sendto(fd, state, strlen(state), MSG_NOSIGNAL | MSG_DONTWAIT, (struct sockaddr *)&addr,
+		    (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len)) < 0)
 		log_debug("the notification socket takes no message");
 	close(fd);
 }

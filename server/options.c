@@ -49,9 +49,7 @@ static const char *take_export(struct srv_config *c, const char *v)
 
 static const char *take_listen(struct srv_config *c, const char *v)
 {
-	return srv_config_add_listen(c, v)
-		       ? "expected ADDRESS:PORT or [ADDRESS]:PORT"
-		       : NULL;
+	return srv_config_add_listen(c, v) ? "expected ADDRESS:PORT or [ADDRESS]:PORT" : NULL;
 }
 
 static const char *take_socket(struct srv_config *c, const char *v)
@@ -61,31 +59,28 @@ static const char *take_socket(struct srv_config *c, const char *v)
 
 static const char *take_cache(struct srv_config *c, const char *v)
 {
-	return srv_config_parse_size(v, &c->cache_bytes)
-		       ? NULL
-		       : "expected a size like 256M";
+	return srv_config_parse_size(v, &c->cache_bytes) ? NULL : "expected a size like 256M";
 }
 
 static const char *take_workers(struct srv_config *c, const char *v)
 {
 	return srv_config_parse_number(v, 1, CONFIG_WORKERS_MAX, &c->workers)
-		       ? NULL
-		       : "expected a number from 1 to 256";
+		? NULL
+		: "expected a number from 1 to 256";
 }
 
 static const char *take_loops(struct srv_config *c, const char *v)
 {
 	return srv_config_parse_number(v, 0, CONFIG_LOOPS_MAX, &c->loops)
-		       ? NULL
-		       : "expected a number from 0 to 256";
+		? NULL
+		: "expected a number from 0 to 256";
 }
 
 static const char *take_connections(struct srv_config *c, const char *v)
 {
-	return srv_config_parse_number(
-		       v, 1, CONFIG_CONNS_MAX, &c->connections)
-		       ? NULL
-		       : "expected a number from 1 to 1000000";
+	return srv_config_parse_number(v, 1, CONFIG_CONNS_MAX, &c->connections)
+		? NULL
+		: "expected a number from 1 to 1000000";
 }
 
 static const char *take_no_rpcbind(struct srv_config *c, const char *v)
@@ -103,9 +98,7 @@ static const char *take_log_file(struct srv_config *c, const char *v)
 static const char *take_log_level(struct srv_config *c, const char *v)
 {
 	c->log_level = log_level_parse(v);
-	return c->log_level < 0
-		       ? "expected error, warning, notice, info or debug"
-		       : NULL;
+	return c->log_level < 0 ? "expected error, warning, notice, info or debug" : NULL;
 }
 
 static const char *take_nothing(struct srv_config *c, const char *v)
@@ -115,7 +108,11 @@ static const char *take_nothing(struct srv_config *c, const char *v)
 	return NULL;
 }
 
-enum { OPT_CONFIG = 1000, OPT_HELP, OPT_VERSION };
+enum {
+	OPT_CONFIG = 1000,
+	OPT_HELP,
+	OPT_VERSION
+};
 
 /* The values are indexes into takers, or the special ones above. */
 static const struct option long_options[] = {
@@ -137,13 +134,12 @@ static const struct option long_options[] = {
 	{NULL, 0, NULL, 0},
 };
 
-static const take_fn takers[] = {take_volume, take_export, take_listen,
-	take_socket, take_cache, take_workers, take_loops, take_connections,
-	take_no_rpcbind, take_log_file, take_log_level, take_nothing};
+static const take_fn takers[] = {take_volume, take_export, take_listen, take_socket, take_cache,
+	take_workers, take_loops, take_connections, take_no_rpcbind, take_log_file, take_log_level,
+	take_nothing};
 
 /* The file comes first, wherever --config stands, so that options override it. */
-static enum options_result read_file(
-	int argc, char *const *argv, struct srv_config *config)
+static enum options_result read_file(int argc, char *const *argv, struct srv_config *config)
 {
 	const char *path = NULL;
 	int c;
@@ -153,20 +149,17 @@ static enum options_result read_file(
 		if (c == '?')
 			return OPTIONS_BAD;
 		if (c == OPT_HELP || c == OPT_VERSION) {
-			fputs(c == OPT_HELP ? usage : PACKAGE_STRING "\n",
-				stdout);
+			fputs(c == OPT_HELP ? usage : PACKAGE_STRING "\n", stdout);
 			return OPTIONS_EXIT_OK;
 		}
 		if (c == OPT_CONFIG)
 			path = optarg;
 	}
 	if (optind < argc) {
-		fprintf(stderr, "byred: unexpected argument \"%s\"\n",
-			argv[optind]);
+		fprintf(stderr, "byred: unexpected argument \"%s\"\n", argv[optind]);
 		return OPTIONS_BAD;
 	}
-	return path && srv_config_read(config, path) ? OPTIONS_BAD
-						     : OPTIONS_RUN;
+	return path && srv_config_read(config, path) ? OPTIONS_BAD : OPTIONS_RUN;
 }
 
 /* Listeners on the command line replace those of the file. */
@@ -177,8 +170,7 @@ static void forget_listeners(struct srv_config *config, size_t *n_from_file)
 	*n_from_file = 0;
 }
 
-enum options_result options_parse(
-	int argc, char *const *argv, struct srv_config *config)
+enum options_result options_parse(int argc, char *const *argv, struct srv_config *config)
 {
 	enum options_result r = read_file(argc, argv, config);
 	size_t n_from_file = config->n_listen;
@@ -195,9 +187,8 @@ enum options_result options_parse(
 			forget_listeners(config, &n_from_file);
 		problem = takers[c](config, optarg);
 		if (problem) {
-			fprintf(stderr, "byred: --%s %s: %s\n",
-				long_options[index].name, optarg ? optarg : "",
-				problem);
+			fprintf(stderr, "byred: --%s %s: %s\n", long_options[index].name,
+				optarg ? optarg : "", problem);
 			return OPTIONS_BAD;
 		}
 	}

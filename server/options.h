@@ -15,7 +15,6 @@ enum options_result {
  * Fills config from the command line, which counts over a configuration file
  * that it names.
  */
-enum options_result options_parse(
-	int argc, char *const *argv, struct srv_config *config);
+enum options_result options_parse(int argc, char *const *argv, struct srv_config *config);
 
 #endif

@@ -117,14 +117,13 @@ void outq_commit(struct outq *q, size_t len)
 	if (last && !last->owner && last->base + last->len == b->data + b->used) {
 		last->len += len;
 	} else {
-		b->segment[b->n++] =
-			(struct outq_segment){b->data + b->used, len, NULL};
+		b->segment[b->n++] = (struct outq_segment){b->data + b->used, len, NULL};
 	}
 	b->used += (uint32_t)len;
 }
 
-static bool add_piece(struct outq *q, struct outq_pool *pool, const void *base,
-	size_t len, void *owner)
+static bool add_piece(
+	struct outq *q, struct outq_pool *pool, const void *base, size_t len, void *owner)
 {
 	struct outq_block *b = q->tail;
 
@@ -137,15 +136,14 @@ static bool add_piece(struct outq *q, struct outq_pool *pool, const void *base,
 	return true;
 }
 
-bool outq_add_pieces(struct outq *q, struct outq_pool *pool,
-	const struct iovec *iov, unsigned n_iov, size_t len, void *owner)
+bool outq_add_pieces(struct outq *q, struct outq_pool *pool, const struct iovec *iov,
+	unsigned n_iov, size_t len, void *owner)
 {
 	for (unsigned i = 0; i < n_iov && len; i++) {
 		size_t n = MIN(iov[i].iov_len, len);
 
 		len -= n;
-		if (!add_piece(q, pool, iov[i].iov_base, n,
-			    len ? NULL : owner))
+		if (!add_piece(q, pool, iov[i].iov_base, n, len ? NULL : owner))
 			return false;
 	}
 	return true;

@@ -58,8 +58,8 @@ uint8_t *outq_reserve(struct outq *q, struct outq_pool *pool, size_t len);
 void outq_commit(struct outq *q, size_t len);
 
 /* Queues len bytes (in the pieces of iov), and owner for giving back after them. */
-bool outq_add_pieces(struct outq *q, struct outq_pool *pool,
-	const struct iovec *iov, unsigned n_iov, size_t len, void *owner);
+bool outq_add_pieces(struct outq *q, struct outq_pool *pool, const struct iovec *iov,
+	unsigned n_iov, size_t len, void *owner);
 
 /* The front of the queue, at most max pieces. Returns their number. */
 unsigned outq_front(const struct outq *q, struct iovec *iov, unsigned max);

@@ -22,8 +22,7 @@
 #define RPCBIND_PORT	   111
 #define UNREGISTER_SECONDS 3
 
-static const char *const rpcbind_sockets[] = {
-	"/run/rpcbind.sock", "/var/run/rpcbind.sock", NULL};
+static const char *const rpcbind_sockets[] = {"/run/rpcbind.sock", "/var/run/rpcbind.sock", NULL};
 
 struct rpcbind {
 	/* immutable after init */
@@ -65,13 +64,10 @@ static bool rpcbind_is_there(void)
 }
 
 /* The netbuf of the wildcard address with our port. */
-static void wildcard(const struct rpcbind *r, struct sockaddr_storage *ss,
-	struct netbuf *out)
+static void wildcard(const struct rpcbind *r, struct sockaddr_storage *ss, struct netbuf *out)
 {
-	struct sockaddr_in v4 = {
-		.sin_family = AF_INET, .sin_port = htons(r->port)};
-	struct sockaddr_in6 v6 = {
-		.sin6_family = AF_INET6, .sin6_port = htons(r->port)};
+	struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = htons(r->port)};
+	struct sockaddr_in6 v6 = {.sin6_family = AF_INET6, .sin6_port = htons(r->port)};
 
 	memset(ss, 0, sizeof(*ss));
 	if (r->family == AF_INET6) {
@@ -105,8 +101,7 @@ static void register_all(const struct rpcbind *r)
 		const struct srv_program *p = programs[i];
 
 		if (rpcb_set(p->number, p->version, nc, &addr))
-			log_info("rpcbind: %s registered at port %u", p->name,
-				r->port);
+			log_info("rpcbind: %s registered at port %u", p->name, r->port);
 		else
 			log_warning("rpcbind: %s version %u is registered by "
 				    "another server",
@@ -176,9 +171,7 @@ void rpcbind_unregister(struct rpcbind *r)
 	pthread_mutex_lock(&r->mutex);
 	r->stop = true;
 	pthread_cond_broadcast(&r->changed);
-	while (!r->ended &&
-		pthread_cond_timedwait(&r->changed, &r->mutex, &until) !=
-			ETIMEDOUT)
+	while (!r->ended && pthread_cond_timedwait(&r->changed, &r->mutex, &until) != ETIMEDOUT)
 		;
 	ended = r->ended;
 	pthread_mutex_unlock(&r->mutex);

@@ -47,8 +47,7 @@ static int find_export(struct srv_thread *t, struct fsc_ctx *ctx,
 	return 0;
 }
 
-static int subvol_load(struct srv_thread *t, struct fsc_ctx *ctx, uint64_t id,
-	struct srv_subvol *s)
+static int subvol_load(struct srv_thread *t, struct fsc_ctx *ctx, uint64_t id, struct srv_subvol *s)
 {
 	struct fsc_subvol_info info;
 	int ret;
@@ -65,13 +64,11 @@ static int subvol_load(struct srv_thread *t, struct fsc_ctx *ctx, uint64_t id,
 	return 0;
 }
 
-int srv_subvol_get(struct srv_thread *t, struct fsc_ctx *ctx, uint64_t id,
-	struct srv_subvol *out)
+int srv_subvol_get(struct srv_thread *t, struct fsc_ctx *ctx, uint64_t id, struct srv_subvol *out)
 {
 	struct subvol_cache *c = &t->subvols;
 	struct srv_subvol *s = &c->slot[hash_mix64(id) % SUBVOL_CACHE_SLOTS];
-	uint64_t now =
-		atomic_load_explicit(&generation, memory_order_acquire);
+	uint64_t now = atomic_load_explicit(&generation, memory_order_acquire);
 	int ret;
 
 	if (c->generation != now) {

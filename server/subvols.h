@@ -31,8 +31,7 @@ struct subvol_cache {
 };
 
 /* -ENOENT: there is no such subvolume. */
-int srv_subvol_get(struct srv_thread *t, struct fsc_ctx *ctx, uint64_t id,
-	struct srv_subvol *out);
+int srv_subvol_get(struct srv_thread *t, struct fsc_ctx *ctx, uint64_t id, struct srv_subvol *out);
 
 /* Any thread: exports or subvolumes have changed; forget what was cached. */
 void subvols_changed(void);

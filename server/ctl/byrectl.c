@@ -10,11 +10,10 @@
 
 #define DEFAULT_SOCKET "/run/byred.sock"
 
-static const char usage[] =
-	"usage: byrectl [--socket PATH] stats\n"
-	"\n"
-	"  --socket PATH   byred's control socket (" DEFAULT_SOCKET ")\n"
-	"  stats           counters, as JSON\n";
+static const char usage[] = "usage: byrectl [--socket PATH] stats\n"
+			    "\n"
+			    "  --socket PATH   byred's control socket (" DEFAULT_SOCKET ")\n"
+			    "  stats           counters, as JSON\n";
 
 static int connect_to(const char *path)
 {

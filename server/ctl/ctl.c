@@ -133,8 +133,7 @@ static int listen_at(struct ctl *ctl)
 		return -errno;
 	remove_old_socket(ctl->path);
 	mask = umask(0177);
-	if (bind(ctl->fd, (struct sockaddr *)&addr, sizeof(addr)) ||
-		listen(ctl->fd, 16))
+	if (bind(ctl->fd, (struct sockaddr *)&addr, sizeof(addr)) || listen(ctl->fd, 16))
 		ret = -errno;
 	umask(mask);
 	return ret;

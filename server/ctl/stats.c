@@ -31,22 +31,17 @@ static json_t *hist_json(const struct hist *h)
 	json_t *o = json_object(), *buckets = json_array();
 
 	set_u64(o, "count", n);
-	json_object_set_new(o, "mean_us",
-		json_real(n ? us(sum) / (double)n : 0));
-	json_object_set_new(
-		o, "p50_us", json_real(us(hist_quantile_ns(h, 0.5))));
-	json_object_set_new(
-		o, "p99_us", json_real(us(hist_quantile_ns(h, 0.99))));
-	json_object_set_new(
-		o, "p999_us", json_real(us(hist_quantile_ns(h, 0.999))));
+	json_object_set_new(o, "mean_us", json_real(n ? us(sum) / (double)n : 0));
+	json_object_set_new(o, "p50_us", json_real(us(hist_quantile_ns(h, 0.5))));
+	json_object_set_new(o, "p99_us", json_real(us(hist_quantile_ns(h, 0.99))));
+	json_object_set_new(o, "p999_us", json_real(us(hist_quantile_ns(h, 0.999))));
 	json_object_set_new(o, "max_us", json_real(us(counter_get(&h->max_ns))));
 	for (unsigned i = 0; i < HIST_BUCKETS; i++) {
 		uint64_t c = counter_get(&h->bucket[i]);
 
 		if (c)
-			json_array_append_new(buckets,
-				json_pack("[f,I]", us(hist_bucket_ns(i)),
-					(json_int_t)c));
+			json_array_append_new(
+				buckets, json_pack("[f,I]", us(hist_bucket_ns(i)), (json_int_t)c));
 	}
 	json_object_set_new(o, "buckets_us", buckets);
 	return o;
@@ -97,8 +92,7 @@ static json_t *ops_json(const struct daemon *d, struct op_counters *sum)
 			for (unsigned l = 0; l < d->n_loops; l++)
 				op_add(sum, &d->loops[l]->counters.op[n]);
 			if (counter_get(&sum->calls))
-				json_object_set_new(one,
-					programs[p]->ops[i].name, op_json(sum));
+				json_object_set_new(one, programs[p]->ops[i].name, op_json(sum));
 		}
 		json_object_set_new(all, programs[p]->name, one);
 	}
@@ -130,11 +124,10 @@ static json_t *connections_json(const struct daemon *d)
 		uint64_t sum = 0;
 
 		for (unsigned l = 0; l < d->n_loops; l++) {
-			const char *base =
-				(const char *)&d->loops[l]->counters;
+			const char *base = (const char *)&d->loops[l]->counters;
 
-			sum += counter_get((const _Atomic uint64_t *)(const void
-					*)(base + loop_sums[i].offset));
+			sum += counter_get((const _Atomic uint64_t *)(const void *)(base +
+				loop_sums[i].offset));
 		}
 		set_u64(o, loop_sums[i].name, sum);
 	}
@@ -177,8 +170,7 @@ static json_t *cache_json(const struct fsc_cache_stats *c)
 	set_u64(o, "hits", c->hits);
 	set_u64(o, "misses", c->misses);
 	set_u64(o, "evictions", c->evictions);
-	json_object_set_new(o, "hit_rate",
-		json_real(n ? (double)c->hits / (double)n : 0));
+	json_object_set_new(o, "hit_rate", json_real(n ? (double)c->hits / (double)n : 0));
 	return o;
 }
 
@@ -212,8 +204,7 @@ static void add_fscore(json_t *top, const struct daemon *d)
 	for (size_t i = 0; i < ARRAY_SIZE(device_fields); i++) {
 		uint64_t v;
 
-		memcpy(&v, (const char *)&st + device_fields[i].offset,
-			sizeof(v));
+		memcpy(&v, (const char *)&st + device_fields[i].offset, sizeof(v));
 		set_u64(device, device_fields[i].name, v);
 	}
 	json_object_set_new(top, "caches", caches);

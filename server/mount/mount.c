@@ -14,8 +14,7 @@
 /* ------------------------------------------------------------------- MNT */
 
 /* The path as a string without doubled or final slashes. */
-static int clean_path(
-	const struct wire_blob *in, char out[MOUNT3_PATH_MAX + 1])
+static int clean_path(const struct wire_blob *in, char out[MOUNT3_PATH_MAX + 1])
 {
 	size_t n = 0;
 
@@ -24,8 +23,7 @@ static int clean_path(
 	for (uint32_t i = 0; i < in->len; i++) {
 		if (!in->data[i])
 			return -EINVAL;
-		if (in->data[i] != '/' ||
-			(i + 1 < in->len && in->data[i + 1] != '/'))
+		if (in->data[i] != '/' || (i + 1 < in->len && in->data[i + 1] != '/'))
 			out[n++] = (char)in->data[i];
 	}
 	out[n] = '\0';
@@ -80,8 +78,7 @@ static int check_client(struct request *req, const char *path)
 	char text[NET_ADDR_TEXT];
 	int ret;
 
-	ret = srv_subvol_get(
-		req->thread, &req->ctx, req->object[0].attr.subvol, &sv);
+	ret = srv_subvol_get(req->thread, &req->ctx, req->object[0].attr.subvol, &sv);
 	if (ret)
 		return ret;
 	if (sv.export && rpc_peer_rules(req->peer, sv.export))
@@ -106,8 +103,7 @@ static int mount_path(struct request *req, const char *path)
 	/* Who may not use the export learns nothing of what is in it. */
 	if (!rpc_peer_rules(req->peer, e->alias_of ? e->alias_of : e))
 		rest = "";
-	ret = fsc_inode_get(&req->ctx, srv->vol, e->subvol, FSC_INO_ROOT, 0,
-		&o->inode);
+	ret = fsc_inode_get(&req->ctx, srv->vol, e->subvol, FSC_INO_ROOT, 0, &o->inode);
 	if (ret) {
 		o->inode = NULL;
 		return ret;
@@ -143,8 +139,7 @@ static int run_umnt(struct request *req)
 	char path[MOUNT3_PATH_MAX + 1];
 
 	if (!clean_path(&req->args.mount_path.path, path))
-		mount_list_remove(req->thread->srv->mounts, &req->peer->addr,
-			*path ? path : "/");
+		mount_list_remove(req->thread->srv->mounts, &req->peer->addr, *path ? path : "/");
 	return 0;
 }
 
@@ -211,8 +206,7 @@ static int run_export(struct request *req)
 
 static int run_dump(struct request *req)
 {
-	size_t size = 4 + MOUNT_LIST_MAX *
-				  (12 + NET_ADDR_TEXT + MOUNT_LIST_PATH);
+	size_t size = 4 + MOUNT_LIST_MAX * (12 + NET_ADDR_TEXT + MOUNT_LIST_PATH);
 	struct wire_out out;
 
 	if (!request_body(req, size))
@@ -229,8 +223,7 @@ static bool decode_path(struct wire_in *in, union request_args *a)
 	return mount3_decode_path(in, &a->mount_path);
 }
 
-static void encode_mnt(
-	struct wire_out *out, uint32_t status, const union request_res *r)
+static void encode_mnt(struct wire_out *out, uint32_t status, const union request_res *r)
 {
 	mount3_put_mnt(out, (enum mount3_stat)status, &r->mnt);
 }
@@ -247,12 +240,11 @@ static const struct srv_op ops[MOUNT3_PROCS] = {
 	[MOUNT3_DUMP] = {"dump", NULL, run_dump, NULL, charge_list, OP_BODY},
 	[MOUNT3_UMNT] = {"umnt", decode_path, run_umnt, NULL, NULL, 0},
 	[MOUNT3_UMNTALL] = {"umntall", NULL, run_umntall, NULL, NULL, 0},
-	[MOUNT3_EXPORT] = {"export", NULL, run_export, NULL, charge_list,
-		OP_BODY},
+	[MOUNT3_EXPORT] = {"export", NULL, run_export, NULL, charge_list, OP_BODY},
 };
 
-_Static_assert(COUNTER_MOUNT3_FIRST + MOUNT3_PROCS == COUNTER_OPS,
-	"every operation has its counters");
+_Static_assert(
+	COUNTER_MOUNT3_FIRST + MOUNT3_PROCS == COUNTER_OPS, "every operation has its counters");
 
 const struct srv_program mount3_program = {
 	.name = "mount3",

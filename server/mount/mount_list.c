@@ -36,15 +36,13 @@ void mount_list_destroy(struct mount_list *l)
 	free(l);
 }
 
-static bool is_entry(const struct entry *e, const struct net_addr *host,
-	const char *path)
+static bool is_entry(const struct entry *e, const struct net_addr *host, const char *path)
 {
 	return e->path[0] && !memcmp(e->ip, host->ip, sizeof(e->ip)) &&
-	       (!path || !strcmp(e->path, path));
+		(!path || !strcmp(e->path, path));
 }
 
-void mount_list_add(
-	struct mount_list *l, const struct net_addr *host, const char *path)
+void mount_list_add(struct mount_list *l, const struct net_addr *host, const char *path)
 {
 	struct entry *e;
 
@@ -64,8 +62,7 @@ out:
 	short_unlock(&l->lock);
 }
 
-void mount_list_remove(
-	struct mount_list *l, const struct net_addr *host, const char *path)
+void mount_list_remove(struct mount_list *l, const struct net_addr *host, const char *path)
 {
 	short_lock(&l->lock);
 	for (unsigned i = 0; i < l->n; i++)
@@ -74,8 +71,8 @@ void mount_list_remove(
 	short_unlock(&l->lock);
 }
 
-void mount_list_each(struct mount_list *l,
-	void (*fn)(void *arg, const char *host, const char *path), void *arg)
+void mount_list_each(
+	struct mount_list *l, void (*fn)(void *arg, const char *host, const char *path), void *arg)
 {
 	struct net_addr addr = {.port = 0};
 	char host[NET_ADDR_TEXT];

@@ -19,14 +19,12 @@ struct mount_list;
 struct mount_list *mount_list_create(void);
 void mount_list_destroy(struct mount_list *l);
 
-void mount_list_add(struct mount_list *l, const struct net_addr *host,
-	const char *path);
+void mount_list_add(struct mount_list *l, const struct net_addr *host, const char *path);
 /* path NULL: all of this host. */
-void mount_list_remove(struct mount_list *l, const struct net_addr *host,
-	const char *path);
+void mount_list_remove(struct mount_list *l, const struct net_addr *host, const char *path);
 
 /* Calls fn under the list's lock, which must not call back. */
-void mount_list_each(struct mount_list *l,
-	void (*fn)(void *arg, const char *host, const char *path), void *arg);
+void mount_list_each(
+	struct mount_list *l, void (*fn)(void *arg, const char *host, const char *path), void *arg);
 
 #endif

@@ -19,8 +19,8 @@ struct dot_errors {
 static const struct dot_errors dots_exist = {-EROFS, -EROFS};
 static const struct dot_errors dots_invalid = {-EINVAL, -EINVAL};
 
-static int check_dirop(struct request *req, unsigned slot,
-	const struct nfs3_diropargs *d, const struct dot_errors *dots)
+static int check_dirop(struct request *req, unsigned slot, const struct nfs3_diropargs *d,
+	const struct dot_errors *dots)
 {
 	int ret = nfs3_directory(req, slot, &d->fh);
 

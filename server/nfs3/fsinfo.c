@@ -19,8 +19,7 @@ int nfs3_run_fsstat(struct request *req)
 
 	ret = nfs3_object(req, 0, &req->args.nfs3.fh.fh);
 	if (!ret)
-		ret = fsc_statfs(&req->ctx, req->thread->srv->vol,
-			req->object[0].attr.subvol, &st);
+		ret = fsc_statfs(&req->ctx, req->thread->srv->vol, req->object[0].attr.subvol, &st);
 	nfs3_post_attr(req, 0, &res->obj);
 	if (ret)
 		return ret;
@@ -47,8 +46,8 @@ int nfs3_run_fsinfo(struct request *req)
 	res->dtpref = SRV_DIRLIST_MAX;
 	res->max_file_bytes = INT64_MAX;
 	res->time_delta = (struct nfs3_time){0, 1};
-	res->properties = NFS3_FSF_LINK | NFS3_FSF_SYMLINK |
-			  NFS3_FSF_HOMOGENEOUS | NFS3_FSF_CANSETTIME;
+	res->properties =
+		NFS3_FSF_LINK | NFS3_FSF_SYMLINK | NFS3_FSF_HOMOGENEOUS | NFS3_FSF_CANSETTIME;
 	return 0;
 }
 

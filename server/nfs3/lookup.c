@@ -17,11 +17,9 @@ int nfs3_run_getattr(struct request *req)
 }
 
 /* "." and, at the root of an export, "..": the directory itself. */
-static bool names_itself(
-	const struct srv_object *dir, const struct wire_blob *name)
+static bool names_itself(const struct srv_object *dir, const struct wire_blob *name)
 {
-	return nfs3_is_dot(name) ||
-	       (nfs3_is_dotdot(name) && nfs3_is_export_root(dir));
+	return nfs3_is_dot(name) || (nfs3_is_dotdot(name) && nfs3_is_export_root(dir));
 }
 
 static int find_name(struct request *req, const struct wire_blob *name)
@@ -34,8 +32,8 @@ static int find_name(struct request *req, const struct wire_blob *name)
 		fsc_inode_ref(dir->inode);
 		found = dir->inode;
 	} else {
-		ret = fsc_lookup(&req->ctx, dir->inode,
-			(const char *)name->data, name->len, &found);
+		ret = fsc_lookup(
+			&req->ctx, dir->inode, (const char *)name->data, name->len, &found);
 		if (ret)
 			return ret;
 	}
@@ -98,8 +96,7 @@ static const struct access_bit file_bits[] = {
 /* A device or pipe belongs to the client: that our side is read-only is no matter. */
 static bool is_local_to_client(uint32_t mode)
 {
-	return S_ISBLK(mode) || S_ISCHR(mode) || S_ISFIFO(mode) ||
-	       S_ISSOCK(mode);
+	return S_ISBLK(mode) || S_ISCHR(mode) || S_ISFIFO(mode) || S_ISSOCK(mode);
 }
 
 int nfs3_run_access(struct request *req)
@@ -121,8 +118,7 @@ int nfs3_run_access(struct request *req)
 	if (!nfs3_is_writable(req, o) && !is_local_to_client(o->attr.mode))
 		granted &= ~MAY_WRITE;
 	res->access = 0;
-	for (bits = S_ISDIR(o->attr.mode) ? dir_bits : file_bits; bits->bit;
-		bits++)
+	for (bits = S_ISDIR(o->attr.mode) ? dir_bits : file_bits; bits->bit; bits++)
 		if ((granted & bits->need) == bits->need)
 			res->access |= bits->bit & a->access;
 	return 0;
@@ -141,8 +137,7 @@ int nfs3_run_readlink(struct request *req)
 	if (!ret && !request_body(req, FSC_SYMLINK_MAX + 1))
 		ret = -SRV_ELATER;
 	if (!ret)
-		ret = fsc_readlink(&req->ctx, o->inode, (char *)req->body,
-			FSC_SYMLINK_MAX, &len);
+		ret = fsc_readlink(&req->ctx, o->inode, (char *)req->body, FSC_SYMLINK_MAX, &len);
 	req->body_len = len;
 	res->len = (uint32_t)len;
 	nfs3_post_attr(req, 0, &res->obj);

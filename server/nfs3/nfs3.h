@@ -42,12 +42,10 @@ int nfs3_run_commit(struct request *req);
  * Resolves a handle into object[slot], and with slot 0 sets req->cred and
  * req->tenant. -SRV_EBADHANDLE, -ESTALE, -EACCES: not for this client.
  */
-int nfs3_object(
-	struct request *req, unsigned slot, const struct wire_blob *fh);
+int nfs3_object(struct request *req, unsigned slot, const struct wire_blob *fh);
 
 /* The same, of something that must be a directory: -ENOTDIR. */
-int nfs3_directory(
-	struct request *req, unsigned slot, const struct wire_blob *fh);
+int nfs3_directory(struct request *req, unsigned slot, const struct wire_blob *fh);
 
 /*
  * Makes an inode that was looked up object[slot]; takes the reference over.
@@ -69,15 +67,11 @@ bool nfs3_is_dotdot(const struct wire_blob *name);
 /* 0, -EACCES or an error of reading an ACL. want: MAY_ bits (creds.h). */
 int nfs3_need(struct request *req, const struct srv_object *o, unsigned want);
 
-void nfs3_fattr(const struct fsc_attr *attr, uint64_t fsid,
-	struct nfs3_fattr *out);
+void nfs3_fattr(const struct fsc_attr *attr, uint64_t fsid, struct nfs3_fattr *out);
 /* Not present when the slot is empty. */
-void nfs3_post_attr(
-	const struct request *req, unsigned slot, struct nfs3_post_attr *out);
+void nfs3_post_attr(const struct request *req, unsigned slot, struct nfs3_post_attr *out);
 /* Nothing has changed: before is after. */
-void nfs3_wcc_unchanged(
-	const struct request *req, unsigned slot, struct nfs3_wcc *out);
-void nfs3_make_fh(const struct request *req, const struct fsc_attr *attr,
-	struct nfs3_fh *out);
+void nfs3_wcc_unchanged(const struct request *req, unsigned slot, struct nfs3_wcc *out);
+void nfs3_make_fh(const struct request *req, const struct fsc_attr *attr, struct nfs3_fh *out);
 
 #endif

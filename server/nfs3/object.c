@@ -24,15 +24,14 @@ static int find_rules(struct request *req, struct srv_object *o, uint64_t id)
 		char text[NET_ADDR_TEXT];
 
 		net_addr_text(&req->peer->addr, text);
-		log_limited(LOG_LVL_NOTICE, "%s: no access to export %s", text,
-			o->subvol.export->name);
+		log_limited(
+			LOG_LVL_NOTICE, "%s: no access to export %s", text, o->subvol.export->name);
 		return -EACCES;
 	}
 	return 0;
 }
 
-int nfs3_object(
-	struct request *req, unsigned slot, const struct wire_blob *fh)
+int nfs3_object(struct request *req, unsigned slot, const struct wire_blob *fh)
 {
 	struct server *srv = req->thread->srv;
 	struct srv_object *o = &req->object[slot];
@@ -49,8 +48,7 @@ int nfs3_object(
 		return ret;
 	if (!slot)
 		cred_squash(&req->call.cred, o->rules, &req->cred);
-	ret = fsc_inode_get(&req->ctx, srv->vol, id.subvol, id.ino,
-		id.generation, &o->inode);
+	ret = fsc_inode_get(&req->ctx, srv->vol, id.subvol, id.ino, id.generation, &o->inode);
 	if (ret) {
 		o->inode = NULL;
 		return ret == -ENOENT ? -ESTALE : ret;
@@ -59,8 +57,7 @@ int nfs3_object(
 	return 0;
 }
 
-int nfs3_directory(
-	struct request *req, unsigned slot, const struct wire_blob *fh)
+int nfs3_directory(struct request *req, unsigned slot, const struct wire_blob *fh)
 {
 	int ret = nfs3_object(req, slot, fh);
 
@@ -91,8 +88,7 @@ bool nfs3_is_export_root(const struct srv_object *o)
 
 bool nfs3_is_writable(const struct request *req, const struct srv_object *o)
 {
-	return o->rules->writable && !o->subvol.read_only &&
-	       !req->thread->srv->vol_info.read_only;
+	return o->rules->writable && !o->subvol.read_only && !req->thread->srv->vol_info.read_only;
 }
 
 bool nfs3_is_dot(const struct wire_blob *name)
@@ -111,8 +107,7 @@ int nfs3_check_name(const struct wire_blob *name)
 		return -EINVAL;
 	if (name->len > FSC_NAME_MAX)
 		return -ENAMETOOLONG;
-	if (memchr(name->data, '/', name->len) ||
-		memchr(name->data, '\0', name->len))
+	if (memchr(name->data, '/', name->len) || memchr(name->data, '\0', name->len))
 		return -EINVAL;
 	return 0;
 }
@@ -142,8 +137,7 @@ static struct nfs3_time time_of(const struct fsc_time *t)
 	return (struct nfs3_time){(uint32_t)t->sec, t->nsec};
 }
 
-void nfs3_fattr(
-	const struct fsc_attr *attr, uint64_t fsid, struct nfs3_fattr *out)
+void nfs3_fattr(const struct fsc_attr *attr, uint64_t fsid, struct nfs3_fattr *out)
 {
 	uint8_t type = type_of_format[(attr->mode & S_IFMT) >> 12];
 
@@ -163,8 +157,7 @@ void nfs3_fattr(
 	out->ctime = time_of(&attr->ctime);
 }
 
-void nfs3_post_attr(
-	const struct request *req, unsigned slot, struct nfs3_post_attr *out)
+void nfs3_post_attr(const struct request *req, unsigned slot, struct nfs3_post_attr *out)
 {
 	const struct srv_object *o = &req->object[slot];
 
@@ -173,8 +166,7 @@ void nfs3_post_attr(
 		nfs3_fattr(&o->attr, o->subvol.fsid, &out->attr);
 }
 
-void nfs3_wcc_unchanged(
-	const struct request *req, unsigned slot, struct nfs3_wcc *out)
+void nfs3_wcc_unchanged(const struct request *req, unsigned slot, struct nfs3_wcc *out)
 {
 	nfs3_post_attr(req, slot, &out->after);
 	out->has_before = out->after.present;
@@ -185,8 +177,7 @@ void nfs3_wcc_unchanged(
 	out->ctime = out->after.attr.ctime;
 }
 
-void nfs3_make_fh(const struct request *req, const struct fsc_attr *attr,
-	struct nfs3_fh *out)
+void nfs3_make_fh(const struct request *req, const struct fsc_attr *attr, struct nfs3_fh *out)
 {
 	struct fh_id id = {attr->subvol, attr->ino, attr->generation};
 

@@ -18,8 +18,8 @@ static int may_read(struct request *req, const struct srv_object *o)
 
 	if (req->cred.uid == o->attr.uid)
 		return 0;
-	ret = access_check(&req->ctx, o->inode, &o->attr, &req->cred,
-		MAY_READ | MAY_EXEC, &granted);
+	ret = access_check(
+		&req->ctx, o->inode, &o->attr, &req->cred, MAY_READ | MAY_EXEC, &granted);
 	if (ret)
 		return ret;
 	return granted ? 0 : -EACCES;

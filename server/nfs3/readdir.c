@@ -44,8 +44,7 @@ static uint64_t bound_of(const uint8_t verf[NFS3_VERF_SIZE])
 }
 
 /* Puts an entry if it fits, whole. attr: NULL for none, and then no handle. */
-static bool put(struct listing *l, struct nfs3_entry *e,
-	const struct fsc_attr *attr)
+static bool put(struct listing *l, struct nfs3_entry *e, const struct fsc_attr *attr)
 {
 	struct wire_out before = l->out;
 	size_t names = nfs3_entry_bytes(e->name_len);
@@ -78,17 +77,17 @@ full:
 
 static bool put_dirent(void *arg, const struct fsc_dirent *d)
 {
+	struct listing *l = arg;
+	/* A subvolume's entry is a mount point: the client looks it up. */
+	bool crosses = d->subvol != l->dir->attr.subvol;
 	struct nfs3_entry e = {
-		.fileid = d->ino,
+		.fileid = crosses ? FSC_INO_ROOT : d->ino,
 		.name = d->name,
 		.name_len = (uint32_t)d->name_len,
 		.cookie = d->index + COOKIE_SHIFT,
 	};
 
-	/* A subvolume's entry is a mount point: the client looks it up. */
-	return put(arg, &e, d->subvol == ((struct listing *)arg)->dir->attr.subvol
-				    ? d->attr
-				    : NULL);
+	return put(l, &e, crosses ? NULL : d->attr);
 }
 
 /* The directory that holds this one, as object[1]; at an export's root itself. */
@@ -111,12 +110,9 @@ static int find_parent(struct request *req)
 
 static int put_dots(struct listing *l, uint64_t cookie)
 {
-	struct nfs3_entry dot = {.fileid = l->dir->attr.ino,
-		.name = ".",
-		.name_len = 1,
-		.cookie = COOKIE_DOT};
-	struct nfs3_entry dotdot = {
-		.name = "..", .name_len = 2, .cookie = COOKIE_DOTDOT};
+	struct nfs3_entry dot = {
+		.fileid = l->dir->attr.ino, .name = ".", .name_len = 1, .cookie = COOKIE_DOT};
+	struct nfs3_entry dotdot = {.name = "..", .name_len = 2, .cookie = COOKIE_DOTDOT};
 	const struct srv_object *up = &l->req->object[1];
 	int ret;
 
@@ -129,17 +125,13 @@ static int put_dots(struct listing *l, uint64_t cookie)
 		return ret;
 	/* A damaged or forbidden parent must not hide the entries. */
 	dotdot.fileid = ret ? l->dir->attr.ino : up->attr.ino;
-	put(l, &dotdot,
-		!ret && up->attr.subvol == l->dir->attr.subvol ? &up->attr
-							       : NULL);
+	put(l, &dotdot, !ret && up->attr.subvol == l->dir->attr.subvol ? &up->attr : NULL);
 	return 0;
 }
 
 static int put_all(struct listing *l, uint64_t cookie, uint64_t bound, bool *eof)
 {
-	uint64_t from = cookie < COOKIE_DOTDOT + 1
-				? INDEX_FIRST
-				: cookie - COOKIE_SHIFT + 1;
+	uint64_t from = cookie < COOKIE_DOTDOT + 1 ? INDEX_FIRST : cookie - COOKIE_SHIFT + 1;
 	int ret;
 
 	*eof = false;
@@ -165,13 +157,11 @@ static int find_bound(struct request *req, uint64_t *bound)
 	int ret;
 
 	if (!a->cookie) {
-		ret = fsc_dir_last_index(
-			&req->ctx, req->object[0].inode, bound);
+		ret = fsc_dir_last_index(&req->ctx, req->object[0].inode, bound);
 		return ret;
 	}
 	*bound = bound_of(a->verf);
-	if (a->cookie < COOKIE_DOT || a->cookie >= INDEX_END + COOKIE_SHIFT ||
-		*bound >= INDEX_END)
+	if (a->cookie < COOKIE_DOT || a->cookie >= INDEX_END + COOKIE_SHIFT || *bound >= INDEX_END)
 		return -SRV_EBADCOOKIE;
 	return 0;
 }

@@ -18,14 +18,12 @@
 /* What a request without much of a reply counts. */
 #define CHARGE_MIN 512u
 
-_Static_assert(4 + RPC_REPLY_HEAD_BYTES + NFS3_RES_BYTES_MAX <= HEAD_BYTES_MAX,
-	"a head fits");
+_Static_assert(4 + RPC_REPLY_HEAD_BYTES + NFS3_RES_BYTES_MAX <= HEAD_BYTES_MAX, "a head fits");
 
 static void run_on_worker(struct job *job, struct srv_thread *worker);
 static void back_on_loop(struct fsc_msg *msg);
 
-const struct srv_program *const programs[] = {
-	&nfs3_program, &mount3_program, NULL};
+const struct srv_program *const programs[] = {&nfs3_program, &mount3_program, NULL};
 
 const struct srv_program *program_find(uint32_t number)
 {
@@ -42,8 +40,8 @@ static void owner_put(void *owner)
 	request_put(owner);
 }
 
-void rpc_loop_init(struct rpc_loop *loop, struct server *srv,
-	struct fsc_thread *fsc, struct loop_counters *counters)
+void rpc_loop_init(struct rpc_loop *loop, struct server *srv, struct fsc_thread *fsc,
+	struct loop_counters *counters)
 {
 	memset(loop, 0, sizeof(*loop));
 	loop->thread.srv = srv;
@@ -69,8 +67,8 @@ void rpc_loop_fini(struct rpc_loop *loop)
 	outq_pool_fini(&loop->out_pool);
 }
 
-void rpc_peer_init(struct rpc_peer *peer, struct rpc_loop *loop,
-	const struct net_addr *addr, void (*ready)(struct rpc_peer *peer))
+void rpc_peer_init(struct rpc_peer *peer, struct rpc_loop *loop, const struct net_addr *addr,
+	void (*ready)(struct rpc_peer *peer))
 {
 	memset(peer, 0, sizeof(*peer));
 	peer->loop = loop;
@@ -85,8 +83,7 @@ void rpc_peer_close(struct rpc_peer *peer)
 	outq_clear(&peer->out, &peer->loop->out_pool);
 }
 
-const struct export_rules *rpc_peer_rules(
-	struct rpc_peer *peer, const struct export *e)
+const struct export_rules *rpc_peer_rules(struct rpc_peer *peer, const struct export *e)
 {
 	if (peer->last_export != e) {
 		peer->last_rules = export_match(e, &peer->addr);
@@ -100,8 +97,7 @@ const struct export_rules *rpc_peer_rules(
 /* Starts a reply behind room for its record mark. */
 static bool reply_begin(struct rpc_peer *peer, struct wire_out *out)
 {
-	uint8_t *p = outq_reserve(
-		&peer->out, &peer->loop->out_pool, HEAD_BYTES_MAX + COPY_MAX);
+	uint8_t *p = outq_reserve(&peer->out, &peer->loop->out_pool, HEAD_BYTES_MAX + COPY_MAX);
 
 	if (!p)
 		return false;
@@ -111,19 +107,16 @@ static bool reply_begin(struct rpc_peer *peer, struct wire_out *out)
 }
 
 /* more: bytes of the record that are queued behind the head. */
-static void reply_commit(
-	struct rpc_peer *peer, const struct wire_out *out, size_t more)
+static void reply_commit(struct rpc_peer *peer, const struct wire_out *out, size_t more)
 {
 	const struct outq_block *b = peer->out.tail;
 	size_t len = (size_t)(out->p - (b->data + b->used));
 
-	wire_set_u32(peer->out.tail->data + b->used,
-		(uint32_t)(len - 4 + more) | RECORD_LAST);
+	wire_set_u32(peer->out.tail->data + b->used, (uint32_t)(len - 4 + more) | RECORD_LAST);
 	outq_commit(&peer->out, len);
 }
 
-static int reply_error(
-	struct rpc_peer *peer, const struct rpc_call *call, int kind)
+static int reply_error(struct rpc_peer *peer, const struct rpc_call *call, int kind)
 {
 	struct wire_out out;
 
@@ -150,8 +143,8 @@ static int reply_denied(struct rpc_peer *peer, const struct rpc_call *call)
 	return 0;
 }
 
-static int reply_bad_version(struct rpc_peer *peer, const struct rpc_call *call,
-	const struct srv_program *prog)
+static int reply_bad_version(
+	struct rpc_peer *peer, const struct rpc_call *call, const struct srv_program *prog)
 {
 	struct wire_out out;
 
@@ -217,15 +210,13 @@ static void queue_tail(struct request *req, const struct tail *t)
 	static const uint8_t zeros[4];
 	struct rpc_peer *peer = req->peer;
 	struct outq_pool *pool = &peer->loop->out_pool;
-	struct iovec pad = {(void *)(uintptr_t)zeros,
-		wire_padded(t->len) - t->len};
+	struct iovec pad = {(void *)(uintptr_t)zeros, wire_padded(t->len) - t->len};
 	bool taken;
 
 	req->state = REQUEST_SENDING;
-	taken = outq_add_pieces(
-		&peer->out, pool, t->iov, t->n_iov, t->len, req);
-	if (taken && (!pad.iov_len || outq_add_pieces(&peer->out, pool, &pad, 1,
-					      pad.iov_len, NULL)))
+	taken = outq_add_pieces(&peer->out, pool, t->iov, t->n_iov, t->len, req);
+	if (taken &&
+		(!pad.iov_len || outq_add_pieces(&peer->out, pool, &pad, 1, pad.iov_len, NULL)))
 		return;
 	/* Half a reply is queued: nothing sensible can follow it. */
 	log_limited(LOG_LVL_ERROR, "out of memory for a reply");
@@ -259,8 +250,8 @@ static void finish(struct request *req, int result)
 		return;
 	}
 	/* Without results of its own an operation has no other way to fail. */
-	rpc_put_accepted(&out, req->call.xid,
-		status && !req->op->encode ? RPC_SYSTEM_ERR : RPC_SUCCESS);
+	rpc_put_accepted(
+		&out, req->call.xid, status && !req->op->encode ? RPC_SYSTEM_ERR : RPC_SUCCESS);
 	if (req->op->encode)
 		req->op->encode(&out, status, &req->res);
 	if (!status)
@@ -278,8 +269,7 @@ static void finish(struct request *req, int result)
 
 /* -------------------------------------------------------------- execution */
 
-static bool decode_args(
-	struct request *req, const uint8_t *data, size_t len, size_t args_off)
+static bool decode_args(struct request *req, const uint8_t *data, size_t len, size_t args_off)
 {
 	struct wire_in in;
 
@@ -293,8 +283,7 @@ static bool decode_args(
  * The record leaves the loop's buffer before the request ends: decode the
  * arguments again from a copy, so that no operation needs code to copy its own.
  */
-static bool keep_record(
-	struct request *req, const uint8_t *data, size_t len, size_t args_off)
+static bool keep_record(struct request *req, const uint8_t *data, size_t len, size_t args_off)
 {
 	struct rpc_record *r = &req->record;
 
@@ -379,8 +368,7 @@ static void charge(struct request *req)
 }
 
 /* The first run, on the loop, without waiting. */
-static void run_inline(
-	struct request *req, const uint8_t *data, size_t len, size_t args_off)
+static void run_inline(struct request *req, const uint8_t *data, size_t len, size_t args_off)
 {
 	int ret;
 
@@ -407,9 +395,8 @@ static void run_inline(
 		finish_unrun(req, ret);
 }
 
-static int start(struct rpc_peer *peer, const struct rpc_call *call,
-	const struct srv_program *prog, const uint8_t *data, size_t len,
-	size_t args_off)
+static int start(struct rpc_peer *peer, const struct rpc_call *call, const struct srv_program *prog,
+	const uint8_t *data, size_t len, size_t args_off)
 {
 	struct request *req = request_get(peer);
 
@@ -417,8 +404,7 @@ static int start(struct rpc_peer *peer, const struct rpc_call *call,
 		return -ENOMEM;
 	req->program = prog;
 	req->op = &prog->ops[call->procedure];
-	req->counters = &peer->loop->counters
-				 ->op[prog->first_counter + call->procedure];
+	req->counters = &peer->loop->counters->op[prog->first_counter + call->procedure];
 	req->call = *call;
 	if (!decode_args(req, data, len, args_off)) {
 		request_put(req);
@@ -431,8 +417,7 @@ static int start(struct rpc_peer *peer, const struct rpc_call *call,
 }
 
 /* A procedure that does nothing, which clients call to see whether we live. */
-static int reply_null(struct rpc_peer *peer, const struct rpc_call *call,
-	struct op_counters *c)
+static int reply_null(struct rpc_peer *peer, const struct rpc_call *call, struct op_counters *c)
 {
 	struct wire_out out;
 
@@ -446,8 +431,8 @@ static int reply_null(struct rpc_peer *peer, const struct rpc_call *call,
 	return 0;
 }
 
-static int dispatch_call(struct rpc_peer *peer, const struct rpc_call *call,
-	const uint8_t *data, size_t len, size_t args_off)
+static int dispatch_call(struct rpc_peer *peer, const struct rpc_call *call, const uint8_t *data,
+	size_t len, size_t args_off)
 {
 	const struct srv_program *prog;
 
@@ -462,8 +447,7 @@ static int dispatch_call(struct rpc_peer *peer, const struct rpc_call *call,
 		return reply_error(peer, call, RPC_PROC_UNAVAIL);
 	if (!prog->ops[call->procedure].run)
 		return reply_null(peer, call,
-			&peer->loop->counters->op[prog->first_counter +
-						  call->procedure]);
+			&peer->loop->counters->op[prog->first_counter + call->procedure]);
 	return start(peer, call, prog, data, len, args_off);
 }
 
@@ -476,8 +460,7 @@ int rpc_dispatch(struct rpc_peer *peer, const uint8_t *data, size_t len)
 	wire_in_init(&in, data, len);
 	switch (rpc_decode_call(&in, &call)) {
 	case RPC_IS_CALL:
-		ret = dispatch_call(
-			peer, &call, data, len, (size_t)(in.p - data));
+		ret = dispatch_call(peer, &call, data, len, (size_t)(in.p - data));
 		break;
 	case RPC_BAD_VERSION:
 		ret = reply_denied(peer, &call);

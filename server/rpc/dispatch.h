@@ -30,8 +30,8 @@ struct rpc_loop {
 	size_t request_bytes;
 };
 
-void rpc_loop_init(struct rpc_loop *loop, struct server *srv,
-	struct fsc_thread *fsc, struct loop_counters *counters);
+void rpc_loop_init(struct rpc_loop *loop, struct server *srv, struct fsc_thread *fsc,
+	struct loop_counters *counters);
 void rpc_loop_fini(struct rpc_loop *loop);
 
 struct rpc_peer {
@@ -55,15 +55,14 @@ struct rpc_peer {
 	const struct export_rules *last_rules;
 };
 
-void rpc_peer_init(struct rpc_peer *peer, struct rpc_loop *loop,
-	const struct net_addr *addr, void (*ready)(struct rpc_peer *peer));
+void rpc_peer_init(struct rpc_peer *peer, struct rpc_loop *loop, const struct net_addr *addr,
+	void (*ready)(struct rpc_peer *peer));
 
 /* Drops unsent replies. The peer may be freed once n_requests is 0. */
 void rpc_peer_close(struct rpc_peer *peer);
 
 /* The rules that hold for the peer in an export; NULL: no access. */
-const struct export_rules *rpc_peer_rules(
-	struct rpc_peer *peer, const struct export *e);
+const struct export_rules *rpc_peer_rules(struct rpc_peer *peer, const struct export *e);
 
 /*
  * Handles one record. The reply is in peer->out when this returns, or comes

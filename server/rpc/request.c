@@ -30,8 +30,7 @@ static void free_body(struct request *req)
 
 	if (!req->body)
 		return;
-	if (req->body_capacity == REQUEST_BODY_BYTES &&
-		loop->n_free_bodies < FREE_BODIES_MAX) {
+	if (req->body_capacity == REQUEST_BODY_BYTES && loop->n_free_bodies < FREE_BODIES_MAX) {
 		memcpy(req->body, &loop->free_bodies, sizeof(void *));
 		loop->free_bodies = req->body;
 		loop->n_free_bodies++;
@@ -50,8 +49,8 @@ uint8_t *request_body(struct request *req, size_t size)
 	free(req->body);
 	req->body_capacity = MAX(size, REQUEST_BODY_BYTES);
 	req->body = on_loop && req->body_capacity == REQUEST_BODY_BYTES
-			    ? pool_body(req->loop)
-			    : malloc(req->body_capacity);
+		? pool_body(req->loop)
+		: malloc(req->body_capacity);
 	return req->body;
 }
 
