@@ -59,6 +59,7 @@ int meta_cache_init(struct meta_cache *mc, const struct volume_geometry *geo, st
 	if (!mc->blocks || !mc->arena)
 		goto no_memory;
 	for (size_t i = mc->n_blocks; i-- > 0;) {
+		mc->blocks[i].mc = mc;
 		mc->blocks[i].data = mc->arena + i * geo->node_bytes;
 		mc->blocks[i].next = mc->free;
 		mc->free = &mc->blocks[i];
@@ -111,6 +112,11 @@ static void unhash_locked(struct meta_cache *mc, struct meta_shard *shard, struc
 	b->next = NULL;
 }
 
+static bool is_usable(const struct mblock *b)
+{
+	return b->state == MBLOCK_VALID || b->state == MBLOCK_DIRTY;
+}
+
 /* Two pointers to one address must agree about what is there. */
 static bool is_expected(const struct mblock *b, const struct block_expect *expect)
 {
@@ -125,7 +131,7 @@ struct mblock *meta_lookup(struct meta_cache *mc, const struct block_expect *exp
 	*error = 0;
 	short_lock(&shard->lock);
 	b = find_locked(mc, shard, expect->logical);
-	if (b && b->state == MBLOCK_VALID) {
+	if (b && is_usable(b)) {
 		shard->hits++;
 		if (is_expected(b, expect)) {
 			atomic_fetch_add_explicit(&b->refs, 1, memory_order_relaxed);
@@ -140,12 +146,6 @@ struct mblock *meta_lookup(struct meta_cache *mc, const struct block_expect *exp
 	}
 	short_unlock(&shard->lock);
 	return b;
-}
-
-void meta_put(struct mblock *b)
-{
-	if (b)
-		atomic_fetch_sub_explicit(&b->refs, 1, memory_order_release);
 }
 
 static bool try_evict(struct meta_cache *mc, struct mblock *b)
@@ -201,17 +201,41 @@ static void free_block(struct meta_cache *mc, struct mblock *b)
 {
 	short_lock(&mc->alloc_lock);
 	b->state = MBLOCK_FREE;
+	atomic_store_explicit(&b->doomed, false, memory_order_relaxed);
+	atomic_store_explicit(&b->refs, 0, memory_order_relaxed);
 	b->next = mc->free;
 	mc->free = b;
 	mc->n_used--;
 	short_unlock(&mc->alloc_lock);
 }
 
-/* Gives back a reference to a block that is not in the table any more. */
-static void put_failed(struct meta_cache *mc, struct mblock *b)
+/* In refs: the block is on its way to the free list. */
+#define REFS_FREEING 0x80000000u
+
+void meta_put(struct mblock *b)
 {
-	if (atomic_fetch_sub_explicit(&b->refs, 1, memory_order_acq_rel) == 1)
-		free_block(mc, b);
+	uint32_t none = 0;
+
+	if (!b || atomic_fetch_sub_explicit(&b->refs, 1, memory_order_acq_rel) != 1)
+		return;
+	/*
+	 * Without a reference, a block in the table may be evicted and used again at any
+	 * time. A doomed one is not in the table, and whoever moves its count from none
+	 * frees it: once, even if this thread has come late and sees another life.
+	 */
+	if (atomic_load_explicit(&b->doomed, memory_order_acquire) &&
+		atomic_compare_exchange_strong(&b->refs, &none, REFS_FREEING))
+		free_block(b->mc, b);
+}
+
+/* Takes a block out of the table for good. The shard's lock is held. */
+static void doom_locked(
+	struct meta_cache *mc, struct meta_shard *shard, struct mblock *b, int error)
+{
+	unhash_locked(mc, shard, b);
+	b->state = MBLOCK_FAILED;
+	b->error = error;
+	atomic_store_explicit(&b->doomed, true, memory_order_release);
 }
 
 /* The read has ended, well or not: tells all who wait. */
@@ -225,10 +249,10 @@ static void finish_read(struct meta_read *mr, int error)
 	short_lock(&shard->lock);
 	waiters = b->waiters;
 	b->waiters = NULL;
-	b->error = error;
 	if (error)
-		unhash_locked(mc, shard, b);
-	b->state = error ? MBLOCK_FAILED : MBLOCK_VALID;
+		doom_locked(mc, shard, b, error);
+	else
+		b->state = MBLOCK_VALID;
 	/* A waiter's reference; the shard's lock is what keeps the count honest. */
 	for (struct meta_waiter *w = waiters; w; w = w->next)
 		atomic_fetch_add_explicit(&b->refs, 1, memory_order_relaxed);
@@ -239,10 +263,7 @@ static void finish_read(struct meta_read *mr, int error)
 		waiters = w->next;
 		fsc_thread_post(w->thread, &w->msg);
 	}
-	if (error)
-		put_failed(mc, b);
-	else
-		meta_put(b);
+	meta_put(b);
 	free(mr);
 }
 
@@ -313,7 +334,7 @@ static int start_read(struct fsc_thread *t, struct meta_cache *mc,
 	}
 	short_lock(&shard->lock);
 	b = find_locked(mc, shard, expect->logical);
-	*already = b && b->state == MBLOCK_VALID;
+	*already = b && is_usable(b);
 	if (!b) {
 		b = fresh;
 		b->logical = expect->logical;
@@ -383,7 +404,7 @@ int meta_read(struct fsc_ctx *ctx, struct meta_cache *mc, const struct block_exp
 	/* The reference is ours and holds the block as it is now. */
 	if (b->state == MBLOCK_FAILED) {
 		ret = b->error;
-		put_failed(mc, b);
+		meta_put(b);
 		return ret;
 	}
 	if (!is_expected(b, expect)) {
@@ -392,4 +413,71 @@ int meta_read(struct fsc_ctx *ctx, struct meta_cache *mc, const struct block_exp
 	}
 	*out = b;
 	return 0;
+}
+
+/* ------------------------------------------------------------------- dirty */
+
+struct mblock *meta_create(
+	struct meta_cache *mc, uint64_t logical, uint64_t generation, uint8_t level)
+{
+	struct meta_shard *shard = shard_of(mc, logical);
+	struct mblock *fresh = alloc_block(mc), *old;
+	bool in_use = false;
+
+	if (!fresh)
+		return NULL;
+	short_lock(&shard->lock);
+	/* What was at this address before it was freed. */
+	old = find_locked(mc, shard, logical);
+	if (old && old->state == MBLOCK_VALID &&
+		!atomic_load_explicit(&old->refs, memory_order_acquire))
+		unhash_locked(mc, shard, old);
+	else if (old)
+		in_use = true;
+	if (!in_use) {
+		fresh->logical = logical;
+		fresh->generation = generation;
+		fresh->level = level;
+		fresh->state = MBLOCK_DIRTY;
+		fresh->error = 0;
+		fresh->waiters = NULL;
+		atomic_store_explicit(&fresh->refs, 1, memory_order_relaxed);
+		atomic_store_explicit(&fresh->referenced, true, memory_order_relaxed);
+		fresh->next = *bucket_of(mc, shard, logical);
+		*bucket_of(mc, shard, logical) = fresh;
+	}
+	short_unlock(&shard->lock);
+	if (in_use) {
+		free_block(mc, fresh);
+		return NULL;
+	}
+	if (old)
+		free_block(mc, old);
+	return fresh;
+}
+
+void meta_clean(struct meta_cache *mc, struct mblock *b)
+{
+	struct meta_shard *shard = shard_of(mc, b->logical);
+
+	short_lock(&shard->lock);
+	if (b->state == MBLOCK_DIRTY)
+		b->state = MBLOCK_VALID;
+	short_unlock(&shard->lock);
+}
+
+void meta_discard(struct meta_cache *mc, struct mblock *b)
+{
+	struct meta_shard *shard = shard_of(mc, b->logical);
+
+	short_lock(&shard->lock);
+	if (b->state == MBLOCK_DIRTY || b->state == MBLOCK_VALID) {
+		doom_locked(mc, shard, b, -ESTALE);
+	}
+	short_unlock(&shard->lock);
+}
+
+size_t meta_dirty_limit(const struct meta_cache *mc)
+{
+	return mc->n_blocks / 2;
 }

@@ -7,16 +7,20 @@
  *
  *   free -> READING -> VALID -> free
  *              \-> FAILED -> free
+ *   free -> DIRTY -> VALID -> free
  *
- * READING begins in meta_start_read() and ends in the completion of its I/O, on
+ * DIRTY begins in meta_create() and ends in meta_clean(), when the block is on disk, or in
+ * meta_discard(), when its transaction does not need it any more. READING begins in meta_start_read() and ends in the completion of its I/O, on
  * the thread that started it. FAILED blocks are not in the table: the next one
  * to want that address reads it again.
  *
  * Invariants:
- *  1. A block is in the table exactly when it is READING or VALID.
+ *  1. A block is in the table exactly when it is READING, VALID or DIRTY.
  *  2. refs go up only with the shard's lock held, so a block with no references is
  *     evicted under that lock alone.
- *  3. The content of a VALID block does not change.
+ *  3. The content of a VALID block does not change. That of a DIRTY block is guarded by the
+ *     lock of the tree that it belongs to, and does not change once its transaction is
+ *     being written.
  *
  * Locks: alloc_lock guards the free list and the clock hand; each shard's lock
  * guards its table, and state and waiters of the blocks in it. The clock hand
@@ -36,15 +40,18 @@ enum mblock_state {
 	MBLOCK_FREE,
 	MBLOCK_READING,
 	MBLOCK_VALID,
+	MBLOCK_DIRTY, /* made or changed in a transaction, not yet on disk */
 	MBLOCK_FAILED,
 };
 
 struct meta_waiter;
 
 struct mblock {
-	char *data; /* immutable: its place in the arena */
+	struct meta_cache *mc; /* immutable */
+	char *data;	       /* immutable: its place in the arena */
 	_Atomic uint32_t refs;
 	_Atomic bool referenced; /* used since the clock hand passed */
+	_Atomic bool doomed;	 /* out of the table: the last reference frees it */
 	/* guarded by the shard's lock while in the table */
 	enum mblock_state state;
 	int error;		  /* with FAILED */
@@ -103,6 +110,23 @@ struct mblock *meta_lookup(struct meta_cache *mc, const struct block_expect *exp
  */
 int meta_read(struct fsc_ctx *ctx, struct meta_cache *mc, const struct block_expect *expect,
 	struct mblock **out);
+
+/*
+ * A DIRTY block at an address that was just allocated, with a reference; its data is not
+ * set. NULL: no memory (the caller keeps the number of dirty blocks bounded, so that this
+ * does not happen), or the address is still in use by a reader of what was there.
+ */
+struct mblock *meta_create(
+	struct meta_cache *mc, uint64_t logical, uint64_t generation, uint8_t level);
+
+/* The DIRTY block is on disk. */
+void meta_clean(struct meta_cache *mc, struct mblock *b);
+
+/* Takes a block that was freed out of the table; the caller keeps its reference. */
+void meta_discard(struct meta_cache *mc, struct mblock *b);
+
+/* How many blocks the cache has, and how many of them can be DIRTY without harm. */
+size_t meta_dirty_limit(const struct meta_cache *mc);
 
 /* Never waits. NULL is allowed. */
 void meta_put(struct mblock *b);

@@ -4,8 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
-/* A step came to a block that is not in memory; path->need describes it. */
-#define MISSING 2
+#include "fscore/tree/search_private.h"
 
 void tree_root_init(struct tree_root *root, struct meta_cache *mc, uint64_t id, uint64_t bytenr,
 	uint64_t generation, uint8_t level)
@@ -62,7 +61,7 @@ static int lock_root(struct fsc_ctx *ctx, struct tree_path *path)
 	return 0;
 }
 
-static void expect_root(const struct tree_root *root, struct block_expect *expect)
+void search_expect_root(const struct tree_root *root, struct block_expect *expect)
 {
 	*expect = (struct block_expect){
 		.logical = root->bytenr,
@@ -73,7 +72,7 @@ static void expect_root(const struct tree_root *root, struct block_expect *expec
 	};
 }
 
-static void expect_child(
+void search_expect_child(
 	const struct tree_root *root, const void *node, uint32_t slot, struct block_expect *expect)
 {
 	const struct btrfs_key_ptr *ptr = node_ptr(node, slot);
@@ -90,19 +89,19 @@ static void expect_child(
 }
 
 /* Takes the block that path->need describes into the path, if it is in memory. */
-static int step_into(struct tree_path *path)
+int search_step_into(struct tree_path *path)
 {
 	int error;
 	struct mblock *b = meta_lookup(path->root->mc, &path->need, &error);
 
 	if (!b)
-		return error ? error : MISSING;
+		return error ? error : SEARCH_MISSING;
 	path->block[path->need.level] = b;
 	return 0;
 }
 
 /* The number of keys in the block that are <= key (or < key, for a leaf without a match). */
-static uint32_t keys_up_to(const void *block, const struct btrfs_key *key, bool *exact)
+uint32_t search_keys_up_to(const void *block, const struct btrfs_key *key, bool *exact)
 {
 	uint32_t lo = 0, hi = block_nritems(block);
 	bool is_leaf = block_level(block) == 0;
@@ -127,13 +126,13 @@ static uint32_t keys_up_to(const void *block, const struct btrfs_key *key, bool 
 
 /*
  * From the root to the leaf where key belongs; the slot there is that of key, or of
- * the first greater one (maybe past the last). 0 exact, 1 not, MISSING, or an error.
+ * the first greater one (maybe past the last). 0 exact, 1 not, SEARCH_MISSING, or an error.
  */
 static int descend(struct tree_path *path, const struct btrfs_key *key)
 {
-	expect_root(path->root, &path->need);
+	search_expect_root(path->root, &path->need);
 	for (;;) {
-		int ret = step_into(path);
+		int ret = search_step_into(path);
 		uint8_t level = path->need.level;
 		const void *block;
 		uint32_t n;
@@ -142,19 +141,19 @@ static int descend(struct tree_path *path, const struct btrfs_key *key)
 		if (ret)
 			return ret;
 		block = path->block[level]->data;
-		n = keys_up_to(block, key, &exact);
+		n = search_keys_up_to(block, key, &exact);
 		if (level == 0) {
 			path->slot[0] = exact ? n - 1 : n;
 			return exact ? 0 : 1;
 		}
 		path->slot[level] = n ? n - 1 : 0;
-		expect_child(path->root, block, path->slot[level], &path->need);
+		search_expect_child(path->root, block, path->slot[level], &path->need);
 	}
 }
 
 /*
  * From a leaf to the leaf beside it (dir 1: next; -1: previous), at its first or
- * last item. 0; 1: there is none, the path is as it was; MISSING; or an error.
+ * last item. 0; 1: there is none, the path is as it was; SEARCH_MISSING; or an error.
  */
 static int step_leaf(struct tree_path *path, int dir)
 {
@@ -171,10 +170,11 @@ static int step_leaf(struct tree_path *path, int dir)
 	for (; level > 0; level--) {
 		int ret;
 
-		expect_child(path->root, path->block[level]->data, path->slot[level], &path->need);
+		search_expect_child(
+			path->root, path->block[level]->data, path->slot[level], &path->need);
 		meta_put(path->block[level - 1]);
 		path->block[level - 1] = NULL;
-		ret = step_into(path);
+		ret = search_step_into(path);
 		if (ret)
 			return ret;
 		path->slot[level - 1] =
@@ -184,7 +184,7 @@ static int step_leaf(struct tree_path *path, int dir)
 }
 
 /* Lets go of everything and reads what was missing, to search again. */
-static int read_missing(struct fsc_ctx *ctx, struct tree_path *path)
+int search_read_missing(struct fsc_ctx *ctx, struct tree_path *path)
 {
 	struct mblock *b;
 	int ret;
@@ -227,9 +227,9 @@ static int search(struct fsc_ctx *ctx, struct tree_root *root, const struct btrf
 		}
 		if (ret == 0 || ret == 1)
 			return ret;
-		if (ret != MISSING)
+		if (ret != SEARCH_MISSING)
 			return fail(path, ret);
-		ret = read_missing(ctx, path);
+		ret = search_read_missing(ctx, path);
 		if (ret)
 			return fail(path, ret);
 	}
@@ -268,9 +268,9 @@ int tree_next(struct fsc_ctx *ctx, struct tree_path *path)
 	ret = step_leaf(path, 1);
 	if (ret == 0 || ret == 1)
 		return 0;
-	if (ret != MISSING)
+	if (ret != SEARCH_MISSING)
 		return fail(path, ret);
-	ret = read_missing(ctx, path);
+	ret = search_read_missing(ctx, path);
 	if (ret)
 		return fail(path, ret);
 	if (!key_successor(&key))
@@ -302,17 +302,17 @@ int tree_peek(struct tree_root *root, const struct btrfs_key *key, struct tree_p
 	path->root = root;
 	if (leaf_covers(path, key)) {
 		bool exact;
-		uint32_t n = keys_up_to(path->block[0]->data, key, &exact);
+		uint32_t n = search_keys_up_to(path->block[0]->data, key, &exact);
 
 		path->slot[0] = exact ? n - 1 : n;
 		return exact ? 0 : 1;
 	}
 	put_blocks(path);
 	ret = descend(path, key);
-	return ret == MISSING ? -EAGAIN : ret;
+	return ret == SEARCH_MISSING ? -EAGAIN : ret;
 }
 
 int tree_read_needed(struct fsc_ctx *ctx, struct tree_path *path)
 {
-	return read_missing(ctx, path);
+	return search_read_missing(ctx, path);
 }
