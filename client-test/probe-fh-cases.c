@@ -28,15 +28,21 @@ static void collect(struct probe_conn *c, struct probe_fh dir)
 
 		a.dir = fh_wire(&dir);
 		NFS_CALL(c, READDIRPLUS, &a, &r);
+		if (r.status == NFS3ERR_ACCES && probe.squash_export)
+			return; /* root is nobody in the squashed tree */
 		want_stat("READDIRPLUS", r.status, NFS3_OK);
 		for (entryplus3 *e = r.READDIRPLUS3res_u.resok.reply.entries; e; e = e->nextentry) {
 			struct probe_fh fh;
+			uint32_t status;
 			fattr3 attr;
 
 			a.cookie = e->cookie;
 			if (!strcmp(e->name, ".") || !strcmp(e->name, ".."))
 				continue;
-			WANT(try_lookup(c, &dir, e->name, &fh) == NFS3_OK, "LOOKUP %s", e->name);
+			status = try_lookup(c, &dir, e->name, &fh);
+			if (status == NFS3ERR_ACCES && probe.squash_export)
+				continue;
+			want_stat(e->name, status, NFS3_OK);
 			attr = fh_attr(c, &fh);
 			WANT(tree.count < MAX_HANDLES, "too large a tree");
 			tree.known[tree.count].fh = fh;
@@ -56,18 +62,29 @@ static void collect(struct probe_conn *c, struct probe_fh dir)
 	}
 }
 
+static void collect_below(struct probe_conn *c, struct probe_fh root)
+{
+	fattr3 attr = fh_attr(c, &root);
+
+	WANT(tree.count < MAX_HANDLES, "too large a tree");
+	tree.known[tree.count].fh = root;
+	tree.known[tree.count].fileid = attr.fileid;
+	tree.known[tree.count].fsid = attr.fsid;
+	tree.count++;
+	collect(c, root);
+}
+
 static void collect_once(struct probe_conn *c)
 {
-	fattr3 attr;
+	struct probe_fh squashed;
 
 	if (tree.complete)
 		return;
-	attr = fh_attr(c, &probe.root);
-	tree.known[0].fh = probe.root;
-	tree.known[0].fileid = attr.fileid;
-	tree.known[0].fsid = attr.fsid;
-	tree.count = 1;
-	collect(c, probe.root);
+	tree.count = 0;
+	collect_below(c, probe.root);
+	if (probe.squash_export &&
+		mount_path(conn_open_mount(), probe.squash_export, &squashed) == MNT3_OK)
+		collect_below(c, squashed);
 	tree.complete = true;
 }
 
