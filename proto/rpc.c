@@ -53,13 +53,14 @@ enum rpc_decoded rpc_decode_call(struct wire_in *in, struct rpc_call *call)
 	if (type != RPC_CALL)
 		return RPC_IS_NOT_CALL;
 	call->rpc_version = wire_get_u32(in);
+	call->program = wire_get_u32(in);
+	call->version = wire_get_u32(in);
+	call->procedure = wire_get_u32(in);
+	/* What other versions have further on is unknown. */
 	if (in->bad)
 		return RPC_BAD_HEADER;
 	if (call->rpc_version != RPC_VERSION)
 		return RPC_BAD_VERSION;
-	call->program = wire_get_u32(in);
-	call->version = wire_get_u32(in);
-	call->procedure = wire_get_u32(in);
 	flavor = wire_get_u32(in);
 	wire_get_opaque(in, RPC_AUTH_BYTES_MAX, &cred);
 	wire_get_u32(in); /* flavor of the verifier: nothing depends on it */
