@@ -27,17 +27,6 @@ ok() { sys_passed=$((sys_passed + 1)); echo "ok $1"; }
 not_ok() { sys_failed=$((sys_failed + 1)); echo "not ok $1: ${2:-}"; }
 skip() { sys_skipped=$((sys_skipped + 1)); echo "skipped $1: $2"; }
 
-# check NAME COMMAND...: ok if the command succeeds; else its last lines are the reason.
-check() {
-	local name=$1 out
-	shift
-	if out=$("$@" 2>&1); then
-		ok "$name"
-	else
-		not_ok "$name" "$* failed: $(tail -n 3 <<<"$out" | tr '\n' ' ')"
-	fi
-}
-
 sys_end() {
 	echo "$sys_passed passed, $sys_failed failed, $sys_skipped skipped"
 	sys_ended=y
@@ -190,6 +179,11 @@ stop_byred() {
 	byred_pid=
 	exec {byred_out}<&-
 	[ $rc = 0 ] && [ "$byred_status" = 0 ]
+}
+
+# stopped NAME: ok if stop_byred succeeds.
+stopped() {
+	if stop_byred; then ok "$1"; else not_ok "$1" "$(byred_why)"; fi
 }
 
 # The reason for a failed start or stop, in one line.
