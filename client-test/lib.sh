@@ -49,7 +49,7 @@ lab_enter() {
 		lab_child=$!
 		# Killing unshare ends the namespace's init, and so everything in it.
 		# shellcheck disable=SC2064
-		trap "kill -KILL $lab_child 2>/dev/null; wait $lab_child 2>/dev/null; rm -rf '$lab_tmp'; exit 143" INT TERM HUP
+		trap "kill -KILL $lab_child 2>/dev/null || :; wait $lab_child 2>/dev/null || :; rm -rf '$lab_tmp'; exit 143" INT TERM HUP
 		wait $lab_child || rc=$?
 		rm -rf "$lab_tmp"
 		exit $rc
