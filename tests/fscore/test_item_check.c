@@ -352,6 +352,17 @@ static void test_inode_each_wrong_field_is_bad(void **state)
 	WITH(ii, nlink, htole32(2), item_is_bad(257, type, 0, &ii, sizeof(ii), "2 links"));
 }
 
+/* Old kernels wrote such inodes for the v1 space cache. */
+static void test_inode_of_root_tree_without_mode_is_good(void **state)
+{
+	struct btrfs_inode_item ii = good_inode(0);
+
+	(void)state;
+	header()->owner = htole64(BTRFS_ROOT_TREE_OBJECTID);
+	item_good(256, BTRFS_INODE_ITEM_KEY, 0, &ii, sizeof(ii));
+	item_is_bad(256, BTRFS_INODE_ITEM_KEY, 0, &ii, sizeof(ii) - 1, "159 bytes");
+}
+
 /* A reference: its fixed part, then the name. */
 static size_t put_ref(uint8_t *at, uint16_t name_len, size_t name_bytes)
 {
@@ -907,6 +918,7 @@ int main(void)
 		CASE(test_leaf_opaque_items_are_good),
 		CASE(test_inode_good_is_0),
 		CASE(test_inode_each_wrong_field_is_bad),
+		CASE(test_inode_of_root_tree_without_mode_is_good),
 		CASE(test_inode_refs_inside_are_good),
 		CASE(test_inode_refs_outside_are_bad),
 		CASE(test_dir_items_good_are_0),
