@@ -124,6 +124,7 @@ static void parse_options(int argc, char **argv, bool *list)
 		{"mount-port", required_argument, NULL, 'm'},
 		{"rw", no_argument, NULL, 'w'},
 		{"squash-export", required_argument, NULL, 's'},
+		{"denied-export", required_argument, NULL, 'd'},
 		{"only", required_argument, NULL, 'o'},
 		{"list", no_argument, NULL, 'l'},
 		{"help", no_argument, NULL, 'h'},
@@ -144,6 +145,9 @@ static void parse_options(int argc, char **argv, bool *list)
 			break;
 		case 's':
 			probe.squash_export = optarg;
+			break;
+		case 'd':
+			probe.denied_export = optarg;
 			break;
 		case 'o':
 			only = optarg;

@@ -93,14 +93,15 @@ static bool same_fh(const struct probe_fh *a, const struct probe_fh *b)
 	return a->len == b->len && !memcmp(a->data, b->data, a->len);
 }
 
-/* BADHANDLE, STALE, or the object whose true handle this is. */
+/* BADHANDLE, STALE, or the object whose true handle this is; ACCES when that is in
+ * an export this client may not use. */
 static void want_no_other_object(
 	struct probe_conn *c, const struct probe_fh *mangled, const fattr3 *original)
 {
 	fattr3 attr;
 	uint32_t s = try_getattr(c, mangled, &attr);
 
-	if (s == NFS3ERR_BADHANDLE || s == NFS3ERR_STALE)
+	if (s == NFS3ERR_BADHANDLE || s == NFS3ERR_STALE || s == NFS3ERR_ACCES)
 		return;
 	want_stat("GETATTR", s, NFS3_OK);
 	if (original && attr.fileid == original->fileid && attr.fsid == original->fsid)

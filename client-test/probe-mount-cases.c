@@ -74,6 +74,22 @@ static void mnt_subdir(void)
 	WANT(a.fileid == b.fileid && a.fsid == b.fsid, "another object");
 }
 
+/* However often it is asked: a client once did so thousands of times a second. */
+static void mnt_denied(void)
+{
+	struct probe_conn *c = conn_open_mount();
+
+	if (!probe.denied_export)
+		probe_skip("no --denied-export");
+	for (int i = 0; i < 1000; i++) {
+		mountstat3 s = mount_path(c, probe.denied_export, NULL);
+
+		WANT(s == MNT3ERR_ACCES, "mountstat %d instead of ACCES", (int)s);
+		probe_release();
+	}
+	want_mount(probe.export, MNT3_OK);
+}
+
 static void mnt_trailing_slash(void)
 {
 	want_mount(export_path(""), MNT3_OK);
@@ -196,6 +212,7 @@ const struct probe_case probe_mount_cases[] = {
 	{"mount_p31_mnt_no_such_export", mnt_no_such_export},
 	{"mount_p31_mnt_file_notdir", mnt_file},
 	{"mount_p31_mnt_below_file_notdir", mnt_below_file},
+	{"mount_p31_mnt_denied_acces", mnt_denied},
 	{"mount_p31_mnt_subdir", mnt_subdir},
 	{"mount_mnt_trailing_slash", mnt_trailing_slash},
 	{"mount_mnt_dotdot_stays_inside", mnt_dotdot_stays_inside},

@@ -55,7 +55,7 @@ struct probe_conn {
 
 /* Options and what the set-up found; immutable while cases run. */
 struct probe {
-	const char *host, *export, *squash_export;
+	const char *host, *export, *squash_export, *denied_export;
 	int port, mount_port;
 	bool read_write; /* the export is writable and may be changed */
 	bool verbose;
