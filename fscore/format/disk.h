@@ -49,6 +49,10 @@
 #define BTRFS_FEATURE_INCOMPAT_SIMPLE_QUOTA (1ull << 16)
 #endif
 
+/* The top byte of btrfs_header.flags. */
+#define BTRFS_BACKREF_REV_SHIFT 56u
+#define BTRFS_MIXED_BACKREF_REV 1ull
+
 /* btrfs_inode_item.flags */
 #define BTRFS_INODE_NODATASUM  (1ull << 0)
 #define BTRFS_INODE_NODATACOW  (1ull << 1)
