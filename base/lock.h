@@ -29,6 +29,7 @@ enum lock_rank {
 	RANK_INODE_PAGES = 50,	/* file: page index of an inode */
 	RANK_META_CACHE = 60,	/* tree: shard of the metadata cache */
 	RANK_META_ALLOC = 65,	/* tree: free blocks of the metadata cache */
+	RANK_SPACE = 67,	/* space: block groups, reservations */
 	RANK_PAGE_POOL = 70,	/* io: the page pool */
 	RANK_CHUNK_MAP = 80,	/* io: chunk map */
 	RANK_IO_INBOX = 90,	/* io: messages to a thread */

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The space of a volume: block groups, what is free in them, reservations, new chunks.
+ *
+ * In memory, each block group has a bitmap of the sectors that can be allocated now. It
+ * is loaded from the free-space tree (or, on a volume without one, made from the extent
+ * tree) when the block group is first used. On disk, the free-space tree and the block
+ * group items follow when the references to an extent are written (extent/), in the same
+ * transaction.
+ *
+ * Life of a range:
+ *
+ *   free --space_alloc()--> allocated --space_tree_add()--> in use, on disk
+ *     ^                        |                               |
+ *     |      space_free_unused()                       space_tree_remove()
+ *     |                        |                               v
+ *     +------------------------+<--space_unpin()------------ pinned
+ *
+ * What was freed in a transaction is pinned until that transaction is on disk: until then
+ * the last committed trees refer to it.
+ *
+ * Invariants:
+ *  1. A sector's bit is set exactly when it is free in the free-space tree, not allocated
+ *     in memory, not pinned, and not under a copy of the superblock.
+ *  2. used + reserved + pinned + readonly <= total, for each space_info, but for what
+ *     metadata is over-committed against unallocated device space.
+ *
+ * Locks: space.lock (short, RANK_SPACE) guards everything in memory. Loading a block group
+ * searches trees and is done without it.
+ */
+#ifndef FSCORE_SPACE_SPACE_H
+#define FSCORE_SPACE_SPACE_H
+
+#include "base/lock.h"
+#include "fscore/io/chunk_map.h"
+#include "fscore/tree/modify.h"
+
+enum space_type {
+	SPACE_DATA,
+	SPACE_METADATA,
+	SPACE_SYSTEM,
+	SPACE_TYPES
+};
+
+/* One kind of space. On volumes with mixed block groups data and metadata share one. */
+struct space_info {
+	uint64_t total_bytes;
+	uint64_t used_bytes;	 /* in use on disk, or allocated in memory */
+	uint64_t reserved_bytes; /* promised */
+	uint64_t pinned_bytes;	 /* freed, usable after the commit */
+	uint64_t readonly_bytes; /* free, but in block groups that are read-only */
+};
+
+struct block_group;
+
+/* What space/ needs of the volume. Immutable after space_open(), but for what it points to. */
+struct space_config {
+	const struct volume_geometry *geo;
+	struct chunk_map *chunks;
+	struct tree_root *extent_tree;
+	struct tree_root *block_group_tree; /* extent_tree again on volumes without one */
+	struct tree_root *free_space_tree;  /* NULL: the volume has none */
+	struct tree_root *chunk_tree;
+	struct tree_root *dev_tree;
+	/*
+	 * The superblock as it will be written; space/ changes what new chunks change: the
+	 * device item and the system chunk array. Guarded by the chunk tree's lock (write).
+	 */
+	struct btrfs_super_block *super;
+	uint64_t device_bytes;
+};
+
+struct space {
+	struct space_config config; /* immutable */
+	/* guarded by lock */
+	struct short_lock lock;
+	struct space_info info[SPACE_TYPES];
+	enum space_type shared_with[SPACE_TYPES]; /* which info a type really uses */
+	struct block_group **groups;		  /* ascending by address */
+	size_t n_groups, max_groups;
+	uint64_t unallocated_bytes; /* of the device, in no chunk */
+	uint64_t global_reserve_bytes;
+	struct space_impl *impl;
+};
+
+/*
+ * Reads all block group items. Might wait. -EUCLEAN when they do not fit the chunks. For a
+ * volume that is opened for writing only.
+ */
+int space_open(struct fsc_ctx *ctx, struct space *space, const struct space_config *config);
+void space_close(struct space *space);
+
+/* -------------------------------------------------------------- reservations */
+
+/*
+ * Promises bytes of a type, so that later allocations of as much can't fail. -ENOSPC: not
+ * there (a caller that may wait can then add a chunk, or commit to unpin, and try again).
+ * use_global: may dip into the global reserve, for what frees space in the end.
+ */
+int space_reserve(struct space *space, enum space_type type, uint64_t bytes, bool use_global);
+void space_unreserve(struct space *space, enum space_type type, uint64_t bytes);
+
+/* What a change of n items in one tree can need at most, in bytes of metadata. */
+uint64_t space_items_bytes(const struct space *space, unsigned n_items);
+
+/* ---------------------------------------------------------------- allocation */
+
+/*
+ * Takes a range of at least min_bytes, at most want_bytes (multiples of the sector; for
+ * metadata both are the node size, and the range does not cross a 64 KiB boundary that
+ * the node size allows it to keep). near: where to look first (0: where the last one
+ * ended). A reservation of as much turns into use. -ENOSPC: no such piece; -EAGAIN with
+ * FSC_NOWAIT: a block group would have to be loaded (ctx->blocked is FSC_BLOCKED_CACHE);
+ * without it, might wait.
+ */
+int space_alloc(struct fsc_ctx *ctx, struct space *space, enum space_type type, uint64_t min_bytes,
+	uint64_t want_bytes, uint64_t near, uint64_t *logical, uint64_t *bytes);
+
+/*
+ * As space_alloc() from block groups that are loaded, never waiting, for metadata inside a
+ * tree change. At least one block group of each metadata type with room is kept loaded by
+ * space_prepare_metadata(). -ENOSPC.
+ */
+int space_alloc_metadata(struct space *space, enum space_type type, uint64_t *logical);
+
+/* Makes sure that space_alloc_metadata() finds bytes for both types. Might wait. -ENOSPC. */
+int space_prepare_metadata(struct fsc_ctx *ctx, struct space *space, uint64_t bytes);
+
+/* Gives back at once what was allocated and is in no tree. */
+void space_free_unused(struct space *space, uint64_t logical, uint64_t bytes);
+
+/* The type of space at an address. */
+enum space_type space_type_of(struct space *space, uint64_t logical);
+
+/* ------------------------------------------------ in the trees, by extent/ */
+
+/*
+ * The extent at logical is being put in the extent tree, or taken out of it, in w's
+ * transaction: updates the free-space tree, and the block group's used bytes (its item is
+ * written by space_write_groups()). space_tree_remove() pins the range for transaction
+ * w->generation. Might wait; an error aborts the transaction.
+ */
+int space_tree_add(struct tree_writer *w, struct space *space, uint64_t logical, uint64_t bytes);
+int space_tree_remove(struct tree_writer *w, struct space *space, uint64_t logical, uint64_t bytes);
+
+/*
+ * Writes the items of block groups whose used bytes have changed since the last call, in
+ * w's transaction. Writing them changes trees, so others may change: *more says so.
+ */
+int space_write_groups(struct tree_writer *w, struct space *space, bool *more);
+
+/* The transaction is on disk: what it pinned can be allocated. */
+void space_unpin(struct space *space, uint64_t generation);
+
+/* --------------------------------------------------------------------- chunks */
+
+/* Whether a new chunk of this type should be made now, before somebody needs it. */
+bool space_wants_chunk(struct space *space, enum space_type type);
+
+/*
+ * Makes a new chunk with the volume's profile for this type, and its block group, in w's
+ * transaction: chunk item, device extents, device item, block group item, free-space
+ * tree, superblock. Sizes as the kernel chooses them (data 1 GiB, metadata 256 MiB or 1 GiB
+ * on large devices, system 32 MiB; never more than a tenth of the device). One call at a
+ * time. -ENOSPC: the device has no room.
+ */
+int space_alloc_chunk(struct tree_writer *w, struct space *space, enum space_type type);
+
+/* A snapshot of the counters. Never waits. */
+void space_info_get(struct space *space, enum space_type type, struct space_info *out);
+
+#endif
