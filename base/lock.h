@@ -25,10 +25,13 @@ enum lock_rank {
 	RANK_SERVER = 10,	/* exports, job queues */
 	RANK_SUBVOL_TABLE = 20, /* volume: subvolumes by id */
 	RANK_TREE_ROOT = 30,	/* tree: one for each tree root */
+	RANK_EXTENT_ROOT = 31,	/* tree: that of the extent tree */
 	RANK_INODE_TABLE = 40,	/* file: inodes by number */
 	RANK_INODE_PAGES = 50,	/* file: page index of an inode */
+	RANK_TXN = 55,		/* txn: the transactions of a volume */
 	RANK_META_CACHE = 60,	/* tree: shard of the metadata cache */
 	RANK_META_ALLOC = 65,	/* tree: free blocks of the metadata cache */
+	RANK_DELAYED_REFS = 66, /* extent: references that are owed */
 	RANK_SPACE = 67,	/* space: block groups, reservations */
 	RANK_PAGE_POOL = 70,	/* io: the page pool */
 	RANK_CHUNK_MAP = 80,	/* io: chunk map */

@@ -9,12 +9,13 @@
 #include "fscore/format/report.h"
 
 /*
- * Those that a reader may meet. Not METADUMP (there is no data behind it), nor
- * CHANGING_FSID* (blocks carry either of two fsids).
+ * Those that a reader may meet. A metadata dump has no data behind it, but can be walked.
+ * Not CHANGING_FSID* (blocks carry either of two fsids).
  */
 #define KNOWN_FLAGS                                                                     \
 	(BTRFS_HEADER_FLAG_WRITTEN | BTRFS_HEADER_FLAG_RELOC | BTRFS_SUPER_FLAG_ERROR | \
-		BTRFS_SUPER_FLAG_SEEDING)
+		BTRFS_SUPER_FLAG_SEEDING | BTRFS_SUPER_FLAG_METADUMP |                  \
+		BTRFS_SUPER_FLAG_METADUMP_V2)
 
 static bool is_size(uint32_t v)
 {
@@ -105,9 +106,7 @@ int super_check(const struct btrfs_super_block *sb, uint64_t physical, uint64_t 
 			(unsigned long long)physical, (unsigned long long)GET(sb, bytenr));
 	if (odd_flags)
 		return bad(&r, "superblock: flags 0x%llx%s", (unsigned long long)odd_flags,
-			odd_flags & (BTRFS_SUPER_FLAG_METADUMP | BTRFS_SUPER_FLAG_METADUMP_V2)
-				? " (a metadata dump)"
-				: odd_flags &
+			odd_flags &
 					(BTRFS_SUPER_FLAG_CHANGING_FSID |
 						BTRFS_SUPER_FLAG_CHANGING_FSID_V2)
 				? " (a change of fsid was interrupted)"

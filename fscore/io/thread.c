@@ -235,22 +235,37 @@ static bool may_sleep(struct fsc_thread *t)
 	return !t->taken_first && !atomic_load(&t->woken);
 }
 
+/* One round: until there is something to do, or the time is over (NULL: no limit). */
+static bool wait_once(struct fsc_thread *t, const struct timespec *limit)
+{
+	struct pollfd pfd = {.fd = t->event_fd, .events = POLLIN};
+	bool woken;
+	unsigned ran;
+
+	fsc_thread_flush(t);
+	if (may_sleep(t))
+		ppoll(&pfd, 1, limit, NULL);
+	ran = fsc_thread_reap(t);
+	woken = atomic_exchange(&t->woken, false);
+	return ran || woken;
+}
+
 void fsc_thread_wait(struct fsc_thread *t)
 {
 	might_wait("fsc_thread_wait");
-	for (;;) {
-		struct pollfd pfd = {.fd = t->event_fd, .events = POLLIN};
-		bool woken;
-		unsigned ran;
+	while (!wait_once(t, NULL))
+		;
+}
 
-		fsc_thread_flush(t);
-		if (may_sleep(t))
-			poll(&pfd, 1, -1);
-		ran = fsc_thread_reap(t);
-		woken = atomic_exchange(&t->woken, false);
-		if (ran || woken)
-			return;
-	}
+void thread_wait_for(struct fsc_thread *t, uint64_t limit_ns)
+{
+	struct timespec limit = {
+		.tv_sec = (time_t)(limit_ns / 1000000000u),
+		.tv_nsec = (long)(limit_ns % 1000000000u),
+	};
+
+	might_wait("thread_wait_for");
+	wait_once(t, &limit);
 }
 
 void fsc_thread_post(struct fsc_thread *t, struct fsc_msg *msg)

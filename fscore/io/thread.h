@@ -54,4 +54,7 @@ void thread_queue(struct fsc_thread *t, struct io_req *req);
 void dev_uring_prepare(struct io_req *req, struct io_uring_sqe *sqe);
 bool dev_uring_result(struct io_req *req, int res);
 
+/* As fsc_thread_wait(), but also returns when limit_ns are over. Might wait. */
+void thread_wait_for(struct fsc_thread *t, uint64_t limit_ns);
+
 #endif

@@ -480,8 +480,15 @@ static int search_locked(
 static int read_needed(struct tree_writer *w, struct tree_path *path)
 {
 	struct mblock *b;
-	int ret = meta_read(w->ctx, path->root->mc, &path->need, &b);
+	int ret;
 
+	if (!path->need.logical) {
+		if (!(w->ctx->flags & FSC_NOWAIT))
+			return w->ops->wait(w);
+		w->ctx->blocked = FSC_BLOCKED_LOCK;
+		return -EAGAIN;
+	}
+	ret = meta_read(w->ctx, path->root->mc, &path->need, &b);
 	if (!ret)
 		path->pinned = b;
 	return ret;

@@ -66,6 +66,11 @@ struct tree_writer_ops {
 	void (*free_block)(struct tree_writer *w, struct tree_root *root, struct mblock *block);
 	/* The block is dirty; called once for each block and transaction. Keeps a reference. */
 	void (*block_dirtied)(struct tree_writer *w, struct mblock *block);
+	/*
+	 * share_info has said -EAGAIN with need.logical 0: waits, without any lock, until
+	 * another try makes sense. Not called with FSC_NOWAIT. 0 or an error.
+	 */
+	int (*wait)(struct tree_writer *w);
 	/* root's address, level or generation has changed. */
 	void (*root_changed)(struct tree_writer *w, struct tree_root *root);
 };

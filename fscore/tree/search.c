@@ -13,10 +13,15 @@ void tree_root_init(struct tree_root *root, struct meta_cache *mc, uint64_t id, 
 	root->id = id;
 	root->shared_blocks = id == BTRFS_FS_TREE_OBJECTID ||
 		(id >= BTRFS_FIRST_FREE_OBJECTID && id <= BTRFS_LAST_FREE_OBJECTID);
-	long_lock_init(&root->lock, RANK_TREE_ROOT);
+	/* The extent tree is asked about shared blocks while another tree is locked. */
+	long_lock_init(
+		&root->lock, id == BTRFS_EXTENT_TREE_OBJECTID ? RANK_EXTENT_ROOT : RANK_TREE_ROOT);
 	root->bytenr = bytenr;
 	root->generation = generation;
 	root->level = level;
+	root->last_snapshot = 0;
+	root->next_dirty = NULL;
+	root->dirty = false;
 }
 
 void tree_root_fini(struct tree_root *root)

@@ -32,6 +32,14 @@ struct tree_root {
 	uint64_t bytenr;
 	uint64_t generation;
 	uint8_t level;
+	/*
+	 * Of a subvolume: the last transaction that has made a snapshot of it. Blocks that
+	 * are younger can't be shared.
+	 */
+	uint64_t last_snapshot;
+	/* For the transaction that has changed it; guarded by that one's lock. */
+	struct tree_root *next_dirty;
+	bool dirty;
 };
 
 void tree_root_init(struct tree_root *root, struct meta_cache *mc, uint64_t id, uint64_t bytenr,

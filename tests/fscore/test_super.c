@@ -110,8 +110,6 @@ static void test_check_each_wrong_field_is_euclean(void **state)
 	(void)state;
 	ASSERT_BAD(csum_type, htole16(4), "checksum type 4");
 	ASSERT_BAD(bytenr, htole64(64 << 20), "says it is at");
-	ASSERT_BAD(flags, htole64(BTRFS_SUPER_FLAG_METADUMP), "metadata dump");
-	ASSERT_BAD(flags, htole64(BTRFS_SUPER_FLAG_METADUMP_V2), "metadata dump");
 	ASSERT_BAD(flags, htole64(BTRFS_SUPER_FLAG_CHANGING_FSID_V2), "change of fsid");
 	ASSERT_BAD(sectorsize, htole32(0), "sector size");
 	ASSERT_BAD(sectorsize, htole32(2048), "sector size");
