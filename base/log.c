@@ -98,8 +98,9 @@ static size_t put_prefix(char *line, enum log_level level)
 	clock_gettime(CLOCK_REALTIME, &now);
 	gmtime_r(&now.tv_sec, &tm);
 	n = strftime(line, LINE_BYTES, "%Y-%m-%dT%H:%M:%S", &tm);
-	return n + (size_t)snprintf(line + n, LINE_BYTES - n, ".%03ldZ %s: ",
-			   now.tv_nsec / 1000000, level_names[level]);
+	return n +
+		(size_t)snprintf(line + n, LINE_BYTES - n, ".%03ldZ %s: ", now.tv_nsec / 1000000,
+			level_names[level]);
 }
 
 void log_msg(enum log_level level, const char *fmt, ...)
@@ -132,7 +133,8 @@ bool log_gate_pass(struct log_gate *gate, uint64_t interval_ns, uint64_t *droppe
 	uint64_t now = clock_now_ns();
 	uint64_t next = atomic_load_explicit(&gate->next_ns, memory_order_relaxed);
 
-	if (now < next || !atomic_compare_exchange_strong(&gate->next_ns, &next, now + interval_ns)) {
+	if (now < next ||
+		!atomic_compare_exchange_strong(&gate->next_ns, &next, now + interval_ns)) {
 		atomic_fetch_add_explicit(&gate->dropped, 1, memory_order_relaxed);
 		return false;
 	}

@@ -7,9 +7,9 @@
 #ifndef BASE_LOG_H
 #define BASE_LOG_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <stdatomic.h>
 
 /* Values are those of syslog(3). */
 enum log_level {
@@ -56,16 +56,16 @@ bool log_gate_pass(struct log_gate *gate, uint64_t interval_ns, uint64_t *droppe
 
 #define LOG_RATE_NS 1000000000u
 
-#define log_limited(level, ...)                                                        \
-	do {                                                                           \
-		static struct log_gate gate_;                                          \
-		uint64_t dropped_;                                                     \
-		if (log_gate_pass(&gate_, LOG_RATE_NS, &dropped_)) {                   \
-			log_msg(level, __VA_ARGS__);                                   \
-			if (dropped_)                                                  \
-				log_msg(level, "(%llu similar messages left out)",     \
-					(unsigned long long)dropped_);                 \
-		}                                                                      \
+#define log_limited(level, ...)                                                    \
+	do {                                                                       \
+		static struct log_gate gate_;                                      \
+		uint64_t dropped_;                                                 \
+		if (log_gate_pass(&gate_, LOG_RATE_NS, &dropped_)) {               \
+			log_msg(level, __VA_ARGS__);                               \
+			if (dropped_)                                              \
+				log_msg(level, "(%llu similar messages left out)", \
+					(unsigned long long)dropped_);             \
+		}                                                                  \
 	} while (0)
 
 #endif
