@@ -37,9 +37,9 @@ struct conn {
 	bool is_dirty, is_starved, wants_write;
 	uint64_t in_ns, out_ns; /* last progress each way */
 	struct record record;
-	/* Input that was received but not handled when it was paused. */
+	/* Input that was received but not handled when it was paused: from stash_at on. */
 	uint8_t *stash;
-	size_t stash_len;
+	size_t stash_at, stash_len;
 	struct event read_event, write_event;
 	struct fsc_msg msg; /* on its way to the loop */
 	TAILQ_ENTRY(conn) link, dirty_link, starved_link;
@@ -125,17 +125,21 @@ static bool conn_is_full(const struct conn *c)
 		p->out.bytes >= CONN_BYTES_MAX || loop_is_full(c->loop);
 }
 
+/* rest: what was not handled, at the end of the stash or of the loop's buffer. */
 static void conn_pause(struct conn *c, const uint8_t *rest, size_t len)
 {
-	if (len) {
+	if (c->stash) {
+		c->stash_at = c->stash_len - len;
+	} else if (len) {
 		c->stash = malloc(len);
 		if (!c->stash) {
 			conn_refuse(c, "out of memory");
 			return;
 		}
 		memcpy(c->stash, rest, len);
+		c->stash_at = 0;
+		c->stash_len = len;
 	}
-	c->stash_len = len;
 	c->state = CONN_PAUSED;
 	event_del(&c->read_event);
 	counter_add(&c->loop->counters.paused, 1);
@@ -242,20 +246,21 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
 /* Goes on after a pause, if it can. True when something was handled. */
 static bool conn_resume(struct conn *c)
 {
-	uint8_t *stash = c->stash;
-	size_t len = c->stash_len;
+	size_t len = c->stash ? c->stash_len - c->stash_at : 0;
 
 	if (c->state != CONN_PAUSED || conn_is_full(c))
 		return false;
 	c->state = CONN_OPEN;
-	c->stash = NULL;
-	c->stash_len = 0;
 	if (c->is_starved)
 		TAILQ_REMOVE(&c->loop->starved, c, starved_link);
 	c->is_starved = false;
 	event_add(&c->read_event, NULL);
-	conn_input(c, stash, len);
-	free(stash);
+	if (len)
+		conn_input(c, c->stash + c->stash_at, len);
+	if (c->state == CONN_OPEN) {
+		free(c->stash);
+		c->stash = NULL;
+	}
 	return len > 0;
 }
 
