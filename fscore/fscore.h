@@ -304,6 +304,123 @@ int fsc_read(struct fsc_ctx *ctx, struct fsc_inode *inode, struct fsc_read *rd);
 /* Gives back the pages; any thread. Allowed for a read that failed, or twice. */
 void fsc_read_release(struct fsc_read *rd);
 
+/* -------------------------------------------------------------- changing */
+
+/*
+ * All of these return -EROFS on a read-only volume or subvolume, and after the volume has
+ * turned read-only by an error; -ENOSPC, -EDQUOT only without FSC_NOWAIT. What they have
+ * changed is seen by every later call at once, and is durable when an fsc_sync_*() that
+ * began after them has ended. Permissions are the caller's. They may return -EAGAIN with
+ * FSC_NOWAIT (every reason of enum fsc_blocked) and have then changed nothing.
+ */
+
+#define FSC_SET_MODE	  (1u << 0)
+#define FSC_SET_UID	  (1u << 1)
+#define FSC_SET_GID	  (1u << 2)
+#define FSC_SET_SIZE	  (1u << 3)
+#define FSC_SET_ATIME	  (1u << 4) /* to attr.atime */
+#define FSC_SET_MTIME	  (1u << 5)
+#define FSC_SET_ATIME_NOW (1u << 6)
+#define FSC_SET_MTIME_NOW (1u << 7)
+
+struct fsc_setattr {
+	unsigned mask;
+	uint32_t mode; /* without the S_IFMT bits */
+	uint32_t uid, gid;
+	uint64_t size_bytes;
+	struct fsc_time atime, mtime;
+	bool has_guard;
+	struct fsc_time guard; /* the change time that the inode must have */
+};
+
+/*
+ * Changes attributes; the change time moves with each call. -EREMCHG: the guard does not
+ * match. -EISDIR, -EINVAL: size of what is no regular file; -EFBIG.
+ */
+int fsc_setattr(struct fsc_ctx *ctx, struct fsc_inode *inode, const struct fsc_setattr *set);
+
+#define FSC_VERIFIER_BYTES 8u
+
+struct fsc_new {
+	uint32_t mode; /* with the S_IFMT bits */
+	uint32_t uid, gid;
+	uint32_t rdev_major, rdev_minor;
+	const char *target; /* of a symlink; terminated */
+	/* Exclusive creation (RFC 1813, 3.3.8): kept with the file until its attributes are set. */
+	bool has_verifier;
+	uint8_t verifier[FSC_VERIFIER_BYTES];
+};
+
+/*
+ * Creates a file of any type and takes a reference to it. -EEXIST, -ENAMETOOLONG,
+ * -EINVAL (a name that can't be: empty, ".", "..", with '/' or NUL), -EOVERFLOW: too many
+ * names with the same hash.
+ */
+int fsc_create(struct fsc_ctx *ctx, struct fsc_inode *dir, const char *name, size_t name_len,
+	const struct fsc_new *new_inode, struct fsc_inode **out);
+
+/* Whether the file still has this verifier from its creation: 0 yes, -EEXIST no. */
+int fsc_verifier_check(
+	struct fsc_ctx *ctx, struct fsc_inode *inode, const uint8_t verifier[FSC_VERIFIER_BYTES]);
+
+/* -EMLINK, -EPERM (a directory), -EXDEV (another subvolume), and as fsc_create(). */
+int fsc_link(struct fsc_ctx *ctx, struct fsc_inode *inode, struct fsc_inode *dir, const char *name,
+	size_t name_len);
+
+/* Removes a name of anything but a directory: -EISDIR. -ENOENT, -EPERM (a subvolume). */
+int fsc_unlink(struct fsc_ctx *ctx, struct fsc_inode *dir, const char *name, size_t name_len);
+
+/* -ENOTDIR, -ENOTEMPTY, -ENOENT, -EPERM (a subvolume), -EINVAL ("."). */
+int fsc_rmdir(struct fsc_ctx *ctx, struct fsc_inode *dir, const char *name, size_t name_len);
+
+/*
+ * Renames, replacing what has the new name. -EXDEV: another subvolume; -EINVAL: a directory
+ * into itself; -EISDIR, -ENOTDIR, -ENOTEMPTY: what would be replaced does not fit.
+ */
+int fsc_rename(struct fsc_ctx *ctx, struct fsc_inode *from_dir, const char *from, size_t from_len,
+	struct fsc_inode *to_dir, const char *to, size_t to_len);
+
+#define FSC_XATTR_CREATE  1u /* -EEXIST when it is there */
+#define FSC_XATTR_REPLACE 2u /* -ENODATA when it is not */
+
+int fsc_setxattr(struct fsc_ctx *ctx, struct fsc_inode *inode, const char *name, const void *value,
+	size_t len, unsigned flags);
+int fsc_removexattr(struct fsc_ctx *ctx, struct fsc_inode *inode, const char *name);
+
+/*
+ * Writes to a regular file: copies into the page cache, from where it goes to the disk in the
+ * background or by fsc_sync_inode(). All or nothing. Clears setuid and setgid bits as
+ * write(2) does. -EFBIG; -EINVAL, -EISDIR: not a regular file. At most FSC_READ_MAX bytes.
+ */
+int fsc_write(struct fsc_ctx *ctx, struct fsc_inode *inode, uint64_t file_off,
+	const struct iovec *iov, unsigned n_iov);
+
+/* Waits for durability without holding a thread; embed it. */
+struct fsc_sync {
+	/* Set by the caller: where, and what, to call when status is final. */
+	struct fsc_thread *thread;
+	void (*done)(struct fsc_sync *sync);
+	int status; /* 0; or -EIO, -ENOSPC: something was not written */
+
+	struct fsc_msg msg; /* fscore's own */
+	struct fsc_inode *inode;
+	uint64_t txn_id;
+	void *impl[6];
+};
+
+/*
+ * Makes the content and attributes of an inode durable, and its names. Never waits. Returns 0:
+ * they are; or -EINPROGRESS: done will be called. Any thread. The reference to the inode is
+ * the caller's until then.
+ */
+int fsc_sync_inode(struct fsc_inode *inode, struct fsc_sync *sync);
+
+/* The same for all calls that have changed names and attributes so far, without file data. */
+int fsc_sync_names(struct fsc_volume *vol, struct fsc_sync *sync);
+
+/* Writes everything and waits. Might wait. */
+int fsc_sync_all(struct fsc_ctx *ctx, struct fsc_volume *vol);
+
 /* -------------------------------------------------------------- statistics */
 
 struct fsc_cache_stats {
