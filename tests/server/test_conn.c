@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* conn.c and loop.c over a socket pair, on the fake core: input in pieces, bounds, the ends. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include "proto/record.h"
+#include "server/conn.h"
+#include "server/jobs.h"
+#include "tests/server/rpc_client.h"
+
+static const char *const exports[] = {"/e=/,no_root_squash", NULL};
+
+/* The world's own loop is not used: a real one on the same server is. */
+struct rig {
+	struct world *w;
+	struct loop *loop;
+	int fd; /* the client's end */
+	struct fsc_inode *file;
+};
+
+static uint8_t content[1 << 20];
+
+static void rig_begin(struct rig *r, size_t memory_bytes)
+{
+	const struct loop_limits limits = {.connections = 4, .memory_bytes = memory_bytes};
+
+	r->w = world_begin(exports, 2);
+	r->file = fake_make(fake_root(5), "file", S_IFREG | 0644);
+	fake_set_data(r->file, content, sizeof(content));
+	assert_int_equal(loop_create(&r->w->srv, 0, &limits, &r->loop), 0);
+	assert_int_equal(loop_start(r->loop), 0);
+}
+
+static int rig_connect(struct rig *r)
+{
+	struct timeval limit = {10, 0};
+	int pair[2];
+
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+	setsockopt(pair[0], SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
+	conn_adopt(r->loop, pair[1], &r->w->peer.addr);
+	return pair[0];
+}
+
+static void rig_end(struct rig *r)
+{
+	loop_stop(r->loop);
+	loop_join(r->loop);
+	assert_int_equal(r->loop->n_conns, 0);
+	assert_int_equal(r->loop->partial_bytes, 0);
+	assert_int_equal(r->loop->rpc.n_requests, 0);
+	assert_int_equal(r->loop->rpc.out_pool.n_used, 0);
+	loop_destroy(r->loop);
+	world_end(r->w);
+}
+
+/* A call as a record; returns its length. */
+static size_t null_record(struct rig *r, uint8_t *to)
+{
+	struct call c;
+	size_t len;
+
+	call_nfs3(r->w, &c, NFS3_NULL);
+	len = (size_t)(c.out.p - c.data);
+	wire_set_u32(to, (uint32_t)len | RECORD_LAST);
+	memcpy(to + 4, c.data, len);
+	return len + 4;
+}
+
+static size_t read_record(struct rig *r, uint8_t *to, uint32_t count)
+{
+	struct call c;
+	size_t len;
+
+	call_nfs3(r->w, &c, NFS3_READ);
+	put_fh(&c.out, r->file);
+	wire_put_u64(&c.out, 0);
+	wire_put_u32(&c.out, count);
+	len = (size_t)(c.out.p - c.data);
+	wire_set_u32(to, (uint32_t)len | RECORD_LAST);
+	memcpy(to + 4, c.data, len);
+	return len + 4;
+}
+
+static bool get(int fd, void *to, size_t len)
+{
+	uint8_t *p = to;
+
+	while (len) {
+		ssize_t n = recv(fd, p, len, 0);
+
+		if (n <= 0)
+			return false;
+		p += n;
+		len -= (size_t)n;
+	}
+	return true;
+}
+
+/* The xid of the next reply; 0: the connection was closed. */
+static uint32_t next_reply(int fd, size_t *len)
+{
+	static uint8_t buf[2 << 20];
+	uint32_t mark, xid;
+
+	if (!get(fd, &mark, 4))
+		return 0;
+	*len = be32toh(mark) & ~RECORD_LAST;
+	assert_true(*len <= sizeof(buf));
+	assert_true(get(fd, buf, *len));
+	memcpy(&xid, buf, 4);
+	return be32toh(xid);
+}
+
+static void put(int fd, const void *data, size_t len)
+{
+	assert_int_equal(send(fd, data, len, MSG_NOSIGNAL), len);
+}
+
+static void test_conn_byte_by_byte(void **state)
+{
+	uint8_t rec[256];
+	struct rig r;
+	size_t len, got;
+	int fd;
+
+	(void)state;
+	rig_begin(&r, 64 << 20);
+	fd = rig_connect(&r);
+	for (int i = 0; i < 3; i++) {
+		len = null_record(&r, rec);
+		for (size_t b = 0; b < len; b++)
+			put(fd, rec + b, 1);
+		assert_int_equal(next_reply(fd, &got), r.w->xid);
+	}
+	close(fd);
+	rig_end(&r);
+}
+
+static void test_conn_many_in_one_piece(void **state)
+{
+	static uint8_t recs[100000];
+	struct rig r;
+	size_t len = 0, got;
+	int fd;
+
+	(void)state;
+	rig_begin(&r, 64 << 20);
+	fd = rig_connect(&r);
+	for (int i = 0; i < 900; i++)
+		len += null_record(&r, recs + len);
+	put(fd, recs, len);
+	for (uint32_t i = 1; i <= 900; i++)
+		assert_int_equal(next_reply(fd, &got), i);
+	close(fd);
+	rig_end(&r);
+}
+
+/* More replies than the bounds allow at once: all come, in time, and memory stays bounded. */
+static void test_conn_client_reads_late(void **state)
+{
+	static uint8_t recs[100000];
+	struct rig r;
+	size_t len = 0, got;
+	int fd;
+
+	(void)state;
+	rig_begin(&r, 16 << 20);
+	fd = rig_connect(&r);
+	for (int i = 0; i < 300; i++)
+		len += read_record(&r, recs + len, 1 << 20);
+	put(fd, recs, len);
+	assert_int_equal(next_reply(fd, &got), 1);
+	assert_true(atomic_load(&fake.reads) <= 10);
+	assert_true(counter_get(&r.loop->counters.paused) > 0);
+	for (uint32_t i = 2; i <= 300; i++) {
+		assert_int_equal(next_reply(fd, &got), i);
+		assert_true(got > 1 << 20);
+		assert_true(atomic_load(&fake.reads) <= 10);
+	}
+	close(fd);
+	rig_end(&r);
+}
+
+static void test_conn_answers_after_half_close(void **state)
+{
+	uint8_t rec[256];
+	struct rig r;
+	size_t len, got;
+	int fd;
+
+	(void)state;
+	rig_begin(&r, 64 << 20);
+	fd = rig_connect(&r);
+	atomic_store(&fake.block, 1); /* the answer comes from a worker */
+	len = read_record(&r, rec, 100000);
+	put(fd, rec, len);
+	shutdown(fd, SHUT_WR);
+	assert_int_equal(next_reply(fd, &got), r.w->xid);
+	assert_int_equal(next_reply(fd, &got), 0);
+	close(fd);
+	rig_end(&r);
+}
+
+static void test_conn_bad_records_close(void **state)
+{
+	static const uint8_t too_long[] = {0xff, 0xff, 0xff, 0xff, 0, 0};
+	static const uint8_t no_call[] = {0x80, 0, 0, 4, 1, 2, 3, 4};
+	struct rig r;
+	size_t got;
+	int fd;
+
+	(void)state;
+	rig_begin(&r, 64 << 20);
+	fd = rig_connect(&r);
+	put(fd, too_long, sizeof(too_long));
+	assert_int_equal(next_reply(fd, &got), 0);
+	close(fd);
+	fd = rig_connect(&r);
+	put(fd, no_call, sizeof(no_call));
+	assert_int_equal(next_reply(fd, &got), 0);
+	close(fd);
+	rig_end(&r);
+}
+
+static void test_conn_unfinished_records_are_bounded(void **state)
+{
+	static uint8_t data[1 << 20];
+	struct rig r;
+	size_t got;
+	int fd[3];
+
+	(void)state;
+	rig_begin(&r, 1 << 20);
+	wire_set_u32(data, SRV_RECORD_MAX);
+	for (int i = 0; i < 3; i++)
+		fd[i] = rig_connect(&r);
+	/* Each sends most of a record, and never the rest. */
+	for (int i = 0; i < 3; i++)
+		for (size_t at = 0; at < sizeof(data);) {
+			ssize_t n = send(fd[i], data + at, sizeof(data) - at, MSG_NOSIGNAL);
+
+			if (n <= 0)
+				break; /* closed: the bound is reached */
+			at += (size_t)n;
+		}
+	assert_int_equal(next_reply(fd[2], &got), 0);
+	for (int i = 0; i < 3; i++)
+		close(fd[i]);
+	rig_end(&r);
+}
+
+static void test_conn_too_many_are_refused(void **state)
+{
+	uint8_t rec[256];
+	struct rig r;
+	size_t got;
+	int fd[5];
+
+	(void)state;
+	rig_begin(&r, 64 << 20);
+	for (int i = 0; i < 5; i++)
+		fd[i] = rig_connect(&r);
+	for (int i = 0; i < 4; i++) {
+		put(fd[i], rec, null_record(&r, rec));
+		assert_int_equal(next_reply(fd[i], &got), r.w->xid);
+	}
+	assert_int_equal(next_reply(fd[4], &got), 0);
+	for (int i = 0; i < 5; i++)
+		close(fd[i]);
+	rig_end(&r);
+}
+
+/* A stop while requests are with the workers: they are answered first. */
+static void test_conn_stop_answers_what_is_in_flight(void **state)
+{
+	uint8_t rec[256];
+	struct rig r;
+	size_t got;
+	int fd;
+
+	(void)state;
+	rig_begin(&r, 64 << 20);
+	fd = rig_connect(&r);
+	atomic_store(&fake.block, 1);
+	put(fd, rec, read_record(&r, rec, 1 << 20));
+	while (!counter_get(&r.loop->counters.op[NFS3_READ].calls))
+		usleep(100);
+	loop_stop(r.loop);
+	assert_int_equal(next_reply(fd, &got), r.w->xid);
+	assert_int_equal(next_reply(fd, &got), 0);
+	loop_join(r.loop);
+	loop_destroy(r.loop);
+	close(fd);
+	world_end(r.w);
+}
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_conn_byte_by_byte),
+		cmocka_unit_test(test_conn_many_in_one_piece),
+		cmocka_unit_test(test_conn_client_reads_late),
+		cmocka_unit_test(test_conn_answers_after_half_close),
+		cmocka_unit_test(test_conn_bad_records_close),
+		cmocka_unit_test(test_conn_unfinished_records_are_bounded),
+		cmocka_unit_test(test_conn_too_many_are_refused),
+		cmocka_unit_test(test_conn_stop_answers_what_is_in_flight),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
