@@ -23,6 +23,17 @@
 #define IN_FLIGHT_MIN (8u << 20)
 #define DEFAULT_CACHE (256u << 20)
 
+/* fscore says what is wrong with a volume, but not that there is none. */
+static void say_if_not_opened(const char *path, int err)
+{
+	static const int of_open[] = {ENOENT, EACCES, EPERM, EISDIR, ENOTDIR, ELOOP, ENXIO,
+		ENAMETOOLONG, EMFILE, ENOTBLK};
+
+	for (size_t i = 0; i < ARRAY_SIZE(of_open); i++)
+		if (err == -of_open[i])
+			log_error("%s: %s", path, strerror(-err));
+}
+
 static int open_volume(struct daemon *d, const struct srv_config *config)
 {
 	/* Until changes are served, nothing must be able to make one. */
@@ -34,8 +45,10 @@ static int open_volume(struct daemon *d, const struct srv_config *config)
 		return ret;
 	}
 	ret = fsc_volume_open(d->thread, config->volume, &opt, &d->srv.vol);
-	if (ret) /* said in the log already */
+	if (ret) {
+		say_if_not_opened(config->volume, ret);
 		return ret;
+	}
 	fsc_volume_info(d->srv.vol, &d->srv.vol_info);
 	if (exports_any_writable(config->exports))
 		log_notice("writing is not served yet: every export is "
