@@ -60,16 +60,17 @@ static struct tenant **find(struct job_queues *q, uint64_t key)
 
 static struct tenant *find_or_add(struct job_queues *q, uint64_t key)
 {
-	struct tenant **p = find(q, key);
+	struct tenant **p = find(q, key), *t = *p;
 
-	if (*p)
-		return *p;
-	*p = calloc(1, sizeof(**p));
-	if (*p) {
-		(*p)->key = key;
-		(*p)->last = &(*p)->first;
+	if (t)
+		return t;
+	t = calloc(1, sizeof(*t));
+	if (t) {
+		t->key = key;
+		t->last = &t->first;
+		*p = t;
 	}
-	return *p;
+	return t;
 }
 
 /* At the end of the round: just before the one whose turn it is. */

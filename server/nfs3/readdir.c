@@ -44,10 +44,11 @@ static uint64_t bound_of(const uint8_t verf[NFS3_VERF_SIZE])
 }
 
 /* Puts an entry if it fits, whole. attr: NULL for none, and then no handle. */
-static bool put(struct listing *l, struct nfs3_entry *e, const struct fsc_attr *attr)
+static bool put(struct listing *l, const struct nfs3_entry *entry, const struct fsc_attr *attr)
 {
 	struct wire_out before = l->out;
-	size_t names = nfs3_entry_bytes(e->name_len);
+	size_t names = nfs3_entry_bytes(entry->name_len);
+	struct nfs3_entry e = *entry;
 	struct nfs3_fattr fattr;
 	struct nfs3_fh fh;
 
@@ -57,13 +58,13 @@ static bool put(struct listing *l, struct nfs3_entry *e, const struct fsc_attr *
 	if (l->plus && attr) {
 		nfs3_fattr(attr, l->dir->subvol.fsid, &fattr);
 		nfs3_make_fh(l->req, attr, &fh);
-		e->attr = &fattr;
-		e->fh = &fh;
+		e.attr = &fattr;
+		e.fh = &fh;
 	}
 	if (l->plus)
-		nfs3_put_entry_plus(&l->out, e);
+		nfs3_put_entry_plus(&l->out, &e);
 	else
-		nfs3_put_entry(&l->out, e);
+		nfs3_put_entry(&l->out, &e);
 	if (l->out.bad)
 		goto full;
 	l->dircount_left -= MIN(names, l->dircount_left);

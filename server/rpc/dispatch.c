@@ -59,9 +59,9 @@ void rpc_loop_fini(struct rpc_loop *loop)
 		free(req);
 	}
 	while (loop->free_bodies) {
-		void *body = loop->free_bodies;
+		struct free_body *body = loop->free_bodies;
 
-		memcpy(&loop->free_bodies, body, sizeof(void *));
+		loop->free_bodies = body->next;
 		free(body);
 	}
 	outq_pool_fini(&loop->out_pool);

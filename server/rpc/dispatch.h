@@ -12,6 +12,11 @@
 #include "server/outq.h"
 #include "server/rpc/request.h"
 
+/* What a body is while nobody uses it. */
+struct free_body {
+	struct free_body *next;
+};
+
 /* A loop, as requests see it. Owned by the loop thread. */
 struct rpc_loop {
 	struct srv_thread thread;
@@ -21,8 +26,8 @@ struct rpc_loop {
 
 	struct request *free;
 	unsigned n_free;
-	/* Bodies of REQUEST_BODY_BYTES, linked through their first bytes. */
-	void *free_bodies;
+	/* Bodies of REQUEST_BODY_BYTES. */
+	struct free_body *free_bodies;
 	unsigned n_free_bodies;
 
 	/* In flight: from arrival until the reply has been sent. */

@@ -15,11 +15,11 @@
 
 static void *pool_body(struct rpc_loop *loop)
 {
-	void *body = loop->free_bodies;
+	struct free_body *body = loop->free_bodies;
 
 	if (!body)
 		return malloc(REQUEST_BODY_BYTES);
-	memcpy(&loop->free_bodies, body, sizeof(void *));
+	loop->free_bodies = body->next;
 	loop->n_free_bodies--;
 	return body;
 }
@@ -31,8 +31,10 @@ static void free_body(struct request *req)
 	if (!req->body)
 		return;
 	if (req->body_capacity == REQUEST_BODY_BYTES && loop->n_free_bodies < FREE_BODIES_MAX) {
-		memcpy(req->body, &loop->free_bodies, sizeof(void *));
-		loop->free_bodies = req->body;
+		struct free_body *body = (struct free_body *)(void *)req->body;
+
+		body->next = loop->free_bodies;
+		loop->free_bodies = body;
 		loop->n_free_bodies++;
 	} else {
 		free(req->body);
