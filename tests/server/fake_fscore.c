@@ -486,7 +486,7 @@ static int fill(struct fsc_read *rd, struct fsc_inode *inode)
 	for (unsigned i = 0; i < rd->n_iov; i++) {
 		size_t len = MIN(piece, n - i * piece);
 
-		rd->iov[i].iov_base = malloc(len);
+		rd->iov[i].iov_base = malloc(MAX(len, (size_t)1));
 		rd->iov[i].iov_len = len;
 		memcpy(rd->iov[i].iov_base, inode->data + rd->file_off + i * piece, len);
 	}
