@@ -101,3 +101,17 @@ int chunk_map_lookup(struct chunk_map *map, uint64_t logical, struct chunk_place
 	short_unlock(&map->lock);
 	return ret;
 }
+
+bool chunk_map_next(struct chunk_map *map, uint64_t logical, struct chunk *out)
+{
+	bool found;
+	size_t i;
+
+	short_lock(&map->lock);
+	i = logical ? chunks_up_to(map, logical - 1) : 0;
+	found = i < map->n_chunks;
+	if (found)
+		*out = map->chunks[i];
+	short_unlock(&map->lock);
+	return found;
+}

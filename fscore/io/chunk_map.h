@@ -6,6 +6,7 @@
 #ifndef FSCORE_IO_CHUNK_MAP_H
 #define FSCORE_IO_CHUNK_MAP_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -49,5 +50,8 @@ int chunk_map_add(struct chunk_map *map, const struct chunk *chunk);
 
 /* -ENOENT: no chunk holds this address. */
 int chunk_map_lookup(struct chunk_map *map, uint64_t logical, struct chunk_place *out);
+
+/* The first chunk that begins at logical or behind it; false: there is none. */
+bool chunk_map_next(struct chunk_map *map, uint64_t logical, struct chunk *out);
 
 #endif

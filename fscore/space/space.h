@@ -2,11 +2,12 @@
 /*
  * The space of a volume: block groups, what is free in them, reservations, new chunks.
  *
- * In memory, each block group has a bitmap of the sectors that can be allocated now. It
- * is loaded from the free-space tree (or, on a volume without one, made from the extent
- * tree) when the block group is first used. On disk, the free-space tree and the block
- * group items follow when the references to an extent are written (extent/), in the same
- * transaction.
+ * In memory, each block group has two bitmaps: the sectors that can be allocated now, and
+ * those that no extent of the running transaction's trees has. They are loaded from the
+ * free-space tree (or, on a volume without one, made from the extent tree) when the block
+ * group is first used. When the references to an extent are written (extent/), only the
+ * bitmaps change; the free-space tree and the block group items follow before the commit, all
+ * changes of a block group at once (space_write_groups()).
  *
  * Life of a range:
  *
@@ -20,10 +21,15 @@
  * the last committed trees refer to it.
  *
  * Invariants:
- *  1. A sector's bit is set exactly when it is free in the free-space tree, not allocated
- *     in memory, not pinned, and not under a copy of the superblock.
+ *  1. A sector's bit is set exactly when it is free in the running transaction's trees, not
+ *     allocated in memory, not pinned, and not under a copy of the superblock (which the
+ *     free-space tree calls free).
  *  2. used + reserved + pinned + readonly <= total, for each space_info, but for what
  *     metadata is over-committed against unallocated device space.
+ *
+ * A new chunk can be allocated from at once, so nothing may allocate for a transaction that
+ * is older than the one that made the chunk: a transaction allocates nothing once the next
+ * one has begun.
  *
  * Locks: space.lock (short, RANK_SPACE) guards everything in memory. Loading a block group
  * searches trees and is done without it.
@@ -48,7 +54,8 @@ struct space_info {
 	uint64_t used_bytes;	 /* in use on disk, or allocated in memory */
 	uint64_t reserved_bytes; /* promised */
 	uint64_t pinned_bytes;	 /* freed, usable after the commit */
-	uint64_t readonly_bytes; /* free, but in block groups that are read-only */
+	/* Free, but not for use: under superblocks, or in block groups that are damaged. */
+	uint64_t readonly_bytes;
 };
 
 struct block_group;
@@ -59,7 +66,7 @@ struct space_config {
 	struct chunk_map *chunks;
 	struct tree_root *extent_tree;
 	struct tree_root *block_group_tree; /* extent_tree again on volumes without one */
-	struct tree_root *free_space_tree;  /* NULL: the volume has none */
+	struct tree_root *free_space_tree;  /* NULL: the volume has none, or it is not valid */
 	struct tree_root *chunk_tree;
 	struct tree_root *dev_tree;
 	/*
@@ -109,9 +116,10 @@ uint64_t space_items_bytes(const struct space *space, unsigned n_items);
  * Takes a range of at least min_bytes, at most want_bytes (multiples of the sector; for
  * metadata both are the node size, and the range does not cross a 64 KiB boundary that
  * the node size allows it to keep). near: where to look first (0: where the last one
- * ended). A reservation of as much turns into use. -ENOSPC: no such piece; -EAGAIN with
- * FSC_NOWAIT: a block group would have to be loaded (ctx->blocked is FSC_BLOCKED_CACHE);
- * without it, might wait.
+ * ended). A reservation of as much turns into use (as far as there is one). When no free
+ * piece has want_bytes, the result has at least half of what the largest one has.
+ * -ENOSPC: no such piece; -EAGAIN with FSC_NOWAIT: a block group would have to be loaded
+ * (ctx->blocked is FSC_BLOCKED_CACHE); without it, might wait.
  */
 int space_alloc(struct fsc_ctx *ctx, struct space *space, enum space_type type, uint64_t min_bytes,
 	uint64_t want_bytes, uint64_t near, uint64_t *logical, uint64_t *bytes);
@@ -123,7 +131,10 @@ int space_alloc(struct fsc_ctx *ctx, struct space *space, enum space_type type, 
  */
 int space_alloc_metadata(struct space *space, enum space_type type, uint64_t *logical);
 
-/* Makes sure that space_alloc_metadata() finds bytes for both types. Might wait. -ENOSPC. */
+/*
+ * Makes sure that space_alloc_metadata() finds that many bytes of metadata, and 16 nodes (or
+ * bytes, if less) of system space. Might wait. -ENOSPC: add a chunk, or commit.
+ */
 int space_prepare_metadata(struct fsc_ctx *ctx, struct space *space, uint64_t bytes);
 
 /* Gives back at once what was allocated and is in no tree. */
@@ -135,34 +146,56 @@ enum space_type space_type_of(struct space *space, uint64_t logical);
 /* ------------------------------------------------ in the trees, by extent/ */
 
 /*
+ * Loads the block group at an address, if it is not. On a volume without a free-space tree
+ * this must be called before the item of an extent that goes is taken out of the extent
+ * tree (elsewhere it does no harm): the extent tree is all that tells what is in use.
+ */
+int space_load_group(struct fsc_ctx *ctx, struct space *space, uint64_t logical);
+
+/*
  * The extent at logical is being put in the extent tree, or taken out of it, in w's
- * transaction: updates the free-space tree, and the block group's used bytes (its item is
- * written by space_write_groups()). space_tree_remove() pins the range for transaction
- * w->generation. Might wait; an error aborts the transaction.
+ * transaction: notes what has become of its space, for space_write_groups(). Changes no
+ * tree. space_tree_remove() pins the range for transaction w->generation. Any thread. Might
+ * wait, to load the block group (-EAGAIN with FSC_NOWAIT, before anything has changed);
+ * another error aborts the transaction.
  */
 int space_tree_add(struct tree_writer *w, struct space *space, uint64_t logical, uint64_t bytes);
 int space_tree_remove(struct tree_writer *w, struct space *space, uint64_t logical, uint64_t bytes);
 
 /*
- * Writes the items of block groups whose used bytes have changed since the last call, in
- * w's transaction. Writing them changes trees, so others may change: *more says so.
+ * Writes the items of the block groups that have changed since the last call, and what is
+ * free in them in the free-space tree, in w's transaction. One thread at a time; might wait.
+ * *more: something was written, and so trees have changed; when the references that this
+ * owes have been run, it must be called again, until it finds nothing to write. May be
+ * called at any time, to have less to do in the commit. An error aborts the transaction.
  */
 int space_write_groups(struct tree_writer *w, struct space *space, bool *more);
+
+/*
+ * The sum of what the block groups' items say is used, when space_write_groups() has found
+ * nothing more: the superblock's bytes_used.
+ */
+uint64_t space_used_on_disk(struct space *space);
 
 /* The transaction is on disk: what it pinned can be allocated. */
 void space_unpin(struct space *space, uint64_t generation);
 
 /* --------------------------------------------------------------------- chunks */
 
-/* Whether a new chunk of this type should be made now, before somebody needs it. */
+/*
+ * Whether a new chunk of this type should be made now, before somebody needs it. Not, once
+ * space_alloc_chunk() has found no room on the device for one.
+ */
 bool space_wants_chunk(struct space *space, enum space_type type);
 
 /*
  * Makes a new chunk with the volume's profile for this type, and its block group, in w's
- * transaction: chunk item, device extents, device item, block group item, free-space
- * tree, superblock. Sizes as the kernel chooses them (data 1 GiB, metadata 256 MiB or 1 GiB
- * on large devices, system 32 MiB; never more than a tenth of the device). One call at a
- * time. -ENOSPC: the device has no room.
+ * transaction: chunk item, device extents, device item, superblock; the block group item
+ * and the free-space tree follow in space_write_groups(). Can be allocated from on return.
+ * Sizes as the kernel chooses them (data 1 GiB, metadata 256 MiB or 1 GiB on large devices,
+ * system 32 MiB; never more than a tenth of the device, no less than 1 MiB). One call at a
+ * time. -ENOSPC: the device has no room (or, for data, what is left is promised to
+ * metadata); nothing has changed. Another error aborts the transaction. The ctx may wait.
  */
 int space_alloc_chunk(struct tree_writer *w, struct space *space, enum space_type type);
 

@@ -61,11 +61,38 @@ static void test_map_add_overlap_is_refused_but_the_same_again_is_not(void **sta
 	chunk_map_fini(&map);
 }
 
+static void test_map_next_visits_every_chunk_in_order(void **state)
+{
+	struct chunk_map map;
+	struct chunk chunk;
+	uint64_t at = 0;
+
+	(void)state;
+	chunk_map_init(&map);
+	assert_false(chunk_map_next(&map, 0, &chunk));
+	for (uint64_t i = 5; i-- > 0;) {
+		struct chunk c = chunk_at(i * 1000, 100, i * 2000);
+
+		assert_int_equal(chunk_map_add(&map, &c), 0);
+	}
+	for (uint64_t i = 0; i < 5; i++, at = chunk.logical + chunk.length_bytes) {
+		assert_true(chunk_map_next(&map, at, &chunk));
+		assert_int_equal(chunk.logical, i * 1000);
+	}
+	assert_false(chunk_map_next(&map, at, &chunk));
+	assert_true(chunk_map_next(&map, 1000, &chunk));
+	assert_int_equal(chunk.logical, 1000);
+	assert_true(chunk_map_next(&map, 1001, &chunk));
+	assert_int_equal(chunk.logical, 2000);
+	chunk_map_fini(&map);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_map_lookup_finds_the_chunk_and_what_is_left),
 		cmocka_unit_test(test_map_add_overlap_is_refused_but_the_same_again_is_not),
+		cmocka_unit_test(test_map_next_visits_every_chunk_in_order),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
