@@ -18,7 +18,7 @@ static struct net_addr addr(const char *text, uint16_t port)
 {
 	struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = htons(port)};
 	struct sockaddr_in6 v6 = {.sin6_family = AF_INET6, .sin6_port = htons(port)};
-	struct net_addr a;
+	struct net_addr a = {.port = 0};
 
 	if (inet_pton(AF_INET, text, &v4.sin_addr) == 1)
 		assert_true(net_addr_from((struct sockaddr *)&v4, &a));
