@@ -100,11 +100,12 @@ attach() {
 }
 
 detach() { # LOOP
-	local n kept=()
+	local n file kept=()
+	file=$(losetup -n -O BACK-FILE "$1")
 	losetup -d "$1"
-	# The kernel lets go of the device a moment after its last user.
+	# The kernel lets go of the device a moment after its last user; then another may have it at once.
 	for ((n = 0; n < 400; n++)); do
-		losetup "$1" >/dev/null 2>&1 || break
+		[ "$(losetup -n -O BACK-FILE "$1" 2>/dev/null)" = "$file" ] || break
 		sleep 0.025
 	done
 	[ "$n" -lt 400 ] || sys_die "$1 stays attached"
