@@ -14,6 +14,14 @@ typedef unsigned long long ull;
 /* Pinned ranges are given back in pieces, so that the lock is not held for long. */
 #define UNPIN_BATCH 64u
 
+/*
+ * A block group that is not in memory is read only if it has that much free, or if there is
+ * no piece of this size in those that are: else a full, fragmented volume would be read
+ * as a whole for one large write.
+ */
+#define MUCH_FREE_BYTES	 (256u << 20)
+#define FAIR_PIECE_BYTES (1u << 20)
+
 /* Nodes of the chunk tree: few. */
 #define SYSTEM_LEAST_NODES 16u
 
@@ -139,27 +147,47 @@ static bool find_smaller_locked(
 	return false;
 }
 
+static int try_node_locked(
+	struct space *space, struct alloc *a, struct range *out, struct block_group **load)
+{
+	if (find_node_locked(space, a, out))
+		return 0;
+	*load = unloaded_locked(space, a->type, a->near, space->config.geo->node_bytes);
+	return *load ? -EAGAIN : -ENOSPC;
+}
+
 /*
- * One try. -EAGAIN: *load has to be loaded first. Another block group is loaded before a
- * smaller piece is taken: that happens once, fragments stay.
+ * What one try prefers, in this order: all in one piece; a block group that is not loaded
+ * and has a lot free; a piece of a fair size; another block group; any piece.
  */
+static int try_data_locked(struct space *space, struct alloc *a, uint64_t least, uint64_t most,
+	struct range *out, struct block_group **load)
+{
+	uint64_t sector = sector_bytes(space);
+
+	a->want = (struct run_want){.least_bits = most, .most_bits = most, .align = 1};
+	if (find_locked(space, a, out))
+		return 0;
+	*load = unloaded_locked(space, a->type, a->near, MAX(most * sector, MUCH_FREE_BYTES));
+	if (*load)
+		return -EAGAIN;
+	if (find_smaller_locked(space, a, MAX(least, FAIR_PIECE_BYTES / sector), out))
+		return 0;
+	*load = unloaded_locked(space, a->type, a->near, least * sector);
+	if (*load)
+		return -EAGAIN;
+	return find_smaller_locked(space, a, least, out) ? 0 : -ENOSPC;
+}
+
+/* One try. -EAGAIN: *load has to be loaded first. */
 static int try_alloc_locked(struct space *space, struct alloc *a, uint64_t least, uint64_t most,
 	struct range *out, struct block_group **load)
 {
-	bool found;
-
 	if (!a->near)
 		a->near = space->impl->cursor[a->type];
-	a->want = (struct run_want){.least_bits = most, .most_bits = most, .align = 1};
-	found = is_metadata(a->type) ? find_node_locked(space, a, out) : find_locked(space, a, out);
-	if (found)
-		return 0;
-	*load = unloaded_locked(space, a->type, a->near, least * sector_bytes(space));
-	if (*load)
-		return -EAGAIN;
 	if (is_metadata(a->type))
-		return -ENOSPC;
-	return find_smaller_locked(space, a, least, out) ? 0 : -ENOSPC;
+		return try_node_locked(space, a, out, load);
+	return try_data_locked(space, a, least, most, out, load);
 }
 
 static int try_alloc(struct space *space, struct alloc *a, uint64_t least, uint64_t most,

@@ -62,7 +62,7 @@ static int take_item(const struct space *space, const struct block_group *bg,
 	const struct tree_path *path, bool bitmaps, uint64_t *unused)
 {
 	struct btrfs_key key = path_key(path);
-	uint64_t from, to;
+	uint64_t from = 0, to = 0;
 	int ret;
 
 	if (key.type != BTRFS_FREE_SPACE_EXTENT_KEY && key.type != BTRFS_FREE_SPACE_BITMAP_KEY)

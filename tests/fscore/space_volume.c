@@ -23,6 +23,9 @@
 #define FREE_SPACE_TREE_FLAGS \
 	(BTRFS_FEATURE_COMPAT_RO_FREE_SPACE_TREE | BTRFS_FEATURE_COMPAT_RO_FREE_SPACE_TREE_VALID)
 
+#define BLOCK_GROUP_TREE_ID   11u
+#define BLOCK_GROUP_TREE_FLAG (1ull << 3)
+
 static struct space_volume *volume_of(struct tree_writer *w)
 {
 	return container_of(w, struct space_volume, w);
@@ -266,12 +269,11 @@ static void write_root_items(struct space_volume *sv)
 		write_root_item(sv, &sv->block_group_tree);
 }
 
-void sv_settle(struct space_volume *sv)
+static void settle(struct space_volume *sv, unsigned most_rounds)
 {
 	bool more = true;
 
-	for (unsigned round = 0; more; round++) {
-		assert_true(round < 50);
+	for (unsigned round = 0; more && round < most_rounds; round++) {
 		assert_int_equal(
 			space_prepare_metadata(&sv->ctx, &sv->space, 32ull * node_of(sv)), 0);
 		run_owed(sv);
@@ -279,6 +281,13 @@ void sv_settle(struct space_volume *sv)
 		write_root_items(sv);
 		more = more || sv->n_owed;
 	}
+	sv->settled = !more;
+}
+
+void sv_settle(struct space_volume *sv)
+{
+	settle(sv, 50);
+	assert_true(sv->settled);
 }
 
 static void write_at(struct space_volume *sv, uint64_t physical, const void *data, size_t bytes)
@@ -349,10 +358,8 @@ static void unpin_model(struct space_volume *sv)
 			sv->state[i] = SECTOR_FREE;
 }
 
-void sv_commit(struct space_volume *sv)
+static void write_transaction(struct space_volume *sv)
 {
-	touch_root_tree(sv);
-	sv_settle(sv);
 	for (size_t i = 0; i < sv->n_dirty; i++) {
 		write_block(sv, sv->dirty[i]);
 		meta_clean(&sv->vol->meta, sv->dirty[i]);
@@ -364,6 +371,23 @@ void sv_commit(struct space_volume *sv)
 	unpin_model(sv);
 	sv->vol->geo.generation = sv->vol->meta.geo.generation = sv->w.generation;
 	sv->w.generation++;
+}
+
+void sv_commit(struct space_volume *sv)
+{
+	touch_root_tree(sv);
+	sv_settle(sv);
+	write_transaction(sv);
+}
+
+void sv_commit_meanwhile(struct space_volume *sv)
+{
+	touch_root_tree(sv);
+	/* Others change block groups all the time: it never settles. */
+	settle(sv, 10);
+	run_owed(sv);
+	write_root_items(sv);
+	write_transaction(sv);
 }
 
 /* ------------------------------------------------------------- data, chunks */
@@ -528,6 +552,32 @@ void sv_check_trees(struct space_volume *sv)
 	space_close(&other);
 }
 
+void sv_check_array(struct space_volume *sv)
+{
+	size_t bytes = GET(&sv->super, sys_chunk_array_size), found = 0;
+
+	for (size_t i = 0; i < sv->space.n_groups; i++) {
+		const struct block_group *bg = sv->space.groups[i];
+		struct btrfs_key key = key_make(
+			BTRFS_FIRST_CHUNK_TREE_OBJECTID, BTRFS_CHUNK_ITEM_KEY, bg->logical);
+		struct tree_path path = PATH_INIT;
+		struct btrfs_disk_key disk_key;
+		const char *at;
+
+		if (!(bg->flags & BTRFS_BLOCK_GROUP_SYSTEM))
+			continue;
+		assert_int_equal(tree_search(&sv->ctx, &sv->vol->chunk_tree, &key, &path), 0);
+		key_to_disk(&key, &disk_key);
+		at = memmem(sv->super.sys_chunk_array, bytes, &disk_key, sizeof(disk_key));
+		assert_non_null(at);
+		assert_memory_equal(
+			at + sizeof(disk_key), path_data(&path), path_data_bytes(&path));
+		found += sizeof(disk_key) + path_data_bytes(&path);
+		path_release(&path);
+	}
+	assert_int_equal(found, bytes);
+}
+
 static int run(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 static int run(const char *format, ...)
@@ -598,14 +648,59 @@ static void open_trees(struct space_volume *sv)
 {
 	uint64_t flags = GET(&sv->super, compat_ro_flags);
 
+	assert_false(flags & BLOCK_GROUP_TREE_FLAG);
 	open_tree(sv, &sv->extent_tree, BTRFS_EXTENT_TREE_OBJECTID);
 	open_tree(sv, &sv->dev_tree, BTRFS_DEV_TREE_OBJECTID);
 	sv->has_free_space_tree = (flags & FREE_SPACE_TREE_FLAGS) == FREE_SPACE_TREE_FLAGS;
 	if (sv->has_free_space_tree)
 		open_tree(sv, &sv->free_space_tree, BTRFS_FREE_SPACE_TREE_OBJECTID);
-	sv->has_block_group_tree = flags & (1ull << 3);
-	if (sv->has_block_group_tree)
-		open_tree(sv, &sv->block_group_tree, 11);
+}
+
+/* Moves the item of a block group from the extent tree to the block group tree. */
+static void move_group_item(struct space_volume *sv, const struct block_group *bg)
+{
+	struct btrfs_key key = key_make(bg->logical, BTRFS_BLOCK_GROUP_ITEM_KEY, bg->length_bytes);
+	struct btrfs_block_group_item item;
+	struct tree_path path = PATH_INIT;
+
+	assert_int_equal(
+		tree_search_modify(&sv->w, &sv->extent_tree, &key, TREE_IN_PLACE, &path), 0);
+	memcpy(&item, path_data(&path), sizeof(item));
+	assert_int_equal(path_delete_items(&sv->w, &path, 1), 0);
+	path_release(&path);
+	assert_int_equal(
+		tree_search_modify(&sv->w, &sv->block_group_tree, &key, (int)sizeof(item), &path),
+		1);
+	memcpy(path_insert_item(&sv->w, &path, &key, sizeof(item)), &item, sizeof(item));
+	path_release(&path);
+}
+
+/* As the item of the device tree. */
+static void put_root_item(struct space_volume *sv, const struct tree_root *root)
+{
+	struct btrfs_key key = key_make(root->id, BTRFS_ROOT_ITEM_KEY, 0);
+	struct tree_path path = PATH_INIT;
+	struct btrfs_root_item item;
+
+	assert_int_equal(root_item_read(&sv->ctx, sv->vol, BTRFS_DEV_TREE_OBJECTID, &item), 0);
+	PUT(&item, bytes_used, node_of(sv));
+	assert_int_equal(
+		tree_search_modify(&sv->w, &sv->vol->root_tree, &key, (int)sizeof(item), &path), 1);
+	memcpy(path_insert_item(&sv->w, &path, &key, sizeof(item)), &item, sizeof(item));
+	path_release(&path);
+}
+
+static void make_block_group_tree(struct space_volume *sv)
+{
+	assert_int_equal(
+		tree_create(&sv->w, &sv->vol->meta, BLOCK_GROUP_TREE_ID, &sv->block_group_tree), 0);
+	for (size_t i = 0; i < sv->space.n_groups; i++)
+		move_group_item(sv, sv->space.groups[i]);
+	put_root_item(sv, &sv->block_group_tree);
+	PUT(&sv->super, compat_ro_flags, GET(&sv->super, compat_ro_flags) | BLOCK_GROUP_TREE_FLAG);
+	sv->has_block_group_tree = true;
+	sv->space.config.block_group_tree = &sv->block_group_tree;
+	sv_commit(sv);
 }
 
 /* What the extent tree says is in use. */
@@ -630,10 +725,11 @@ struct space_volume *sv_create(const char *mkfs_options, uint64_t size)
 {
 	const struct fsc_open_options opt = {.read_only = true, .cache_bytes = 128u << 20};
 	struct space_volume *sv = calloc(1, sizeof(*sv));
+	bool bgt = !strncmp(mkfs_options, "+bgt", 4);
 	struct space_config config;
 
 	assert_non_null(sv);
-	make_file(sv, mkfs_options, size);
+	make_file(sv, mkfs_options + (bgt ? 4 : 0), size);
 	assert_int_equal(fsc_thread_create(&sv->thread), 0);
 	assert_int_equal(dev_mem_create(NULL, size, &sv->mem), 0);
 	load_file(sv, size);
@@ -647,6 +743,8 @@ struct space_volume *sv_create(const char *mkfs_options, uint64_t size)
 	config = sv_config(sv);
 	assert_int_equal(space_open(&sv->ctx, &sv->space, &config), 0);
 	assert_int_equal(space_prepare_metadata(&sv->ctx, &sv->space, 32ull * node_of(sv)), 0);
+	if (bgt)
+		make_block_group_tree(sv);
 	return sv;
 }
 

@@ -46,9 +46,14 @@ struct space_volume {
 	size_t n_owed, max_owed;
 	uint8_t state[SV_MAX_SECTORS]; /* enum sector_state, by logical address */
 	unsigned new_chunks;
+	bool settled;
 };
 
-/* mkfs.btrfs with these options on size_bytes. Ends the test when that fails. */
+/*
+ * mkfs.btrfs with these options on size_bytes. Ends the test when that fails. With "+bgt" for
+ * the first option block groups are given a tree of their own, which older versions of
+ * mkfs.btrfs can't make.
+ */
 struct space_volume *sv_create(const char *mkfs_options, uint64_t size_bytes);
 void sv_destroy(struct space_volume *sv);
 
@@ -70,6 +75,8 @@ int sv_alloc_chunk(struct space_volume *sv, enum space_type type);
 void sv_settle(struct space_volume *sv);
 /* Ends the transaction: settles, writes the blocks and the superblock, unpins. */
 void sv_commit(struct space_volume *sv);
+/* While other threads change the space; what is written may be behind that. */
+void sv_commit_meanwhile(struct space_volume *sv);
 
 /*
  * What is in memory is what the model says, and what a second struct space loads from the
@@ -77,6 +84,8 @@ void sv_commit(struct space_volume *sv);
  */
 void sv_check_memory(struct space_volume *sv);
 void sv_check_trees(struct space_volume *sv);
+/* The superblock's array has all system chunks, as the chunk tree has them. */
+void sv_check_array(struct space_volume *sv);
 /* btrfs check has nothing to say about the volume; committed, and without data extents. */
 void sv_btrfs_check(struct space_volume *sv);
 

@@ -186,6 +186,9 @@ static void test_space_random_changes_equal_a_model(void **state)
 		"-M -m dup -d dup",
 		"-R ^free-space-tree",
 		"-M -R ^free-space-tree",
+		"+bgt",
+		"+bgt -n 4096",
+		"+bgt -M",
 	};
 
 	(void)state;
@@ -245,6 +248,7 @@ static void fill_with_chunks(const char *options)
 	commit_and_check();
 	sv_commit(t.sv);
 	assert_true(t.sv->new_chunks >= 3);
+	sv_check_array(t.sv);
 	assert_true(t.sv->space.unallocated_bytes < 2 * MIB);
 	for (unsigned i = 0; i < SPACE_TYPES; i++)
 		assert_false(space_wants_chunk(&t.sv->space, (enum space_type)i));
@@ -255,7 +259,7 @@ static void fill_with_chunks(const char *options)
 static void test_space_chunks_fill_the_device(void **state)
 {
 	static const char *const options[] = {
-		"", "-m single", "-M", "-d dup", "-R ^free-space-tree", "-n 4096"};
+		"", "-m single", "-M", "-d dup", "+bgt", "-R ^free-space-tree", "-n 4096"};
 
 	(void)state;
 	for (unsigned i = 0; i < ARRAY_SIZE(options); i++)
@@ -374,9 +378,95 @@ static void test_space_pinned_ranges_wait_for_their_transaction(void **state)
 	sv_destroy(t.sv);
 }
 
+/* ------------------------------------------------------------------- damage */
+
+static struct block_group *first_data_group(void)
+{
+	size_t i = 0;
+
+	while (!(t.sv->space.groups[i]->flags & BTRFS_BLOCK_GROUP_DATA))
+		i++;
+	return t.sv->space.groups[i];
+}
+
+static void delete_item(struct tree_root *root, const struct btrfs_key *key)
+{
+	struct tree_path path = PATH_INIT;
+
+	assert_int_equal(tree_search_modify(&t.sv->w, root, key, TREE_IN_PLACE, &path), 0);
+	assert_int_equal(path_delete_items(&t.sv->w, &path, 1), 0);
+	path_release(&path);
+}
+
+/* The block group whose free space is in doubt is left alone, the others are not. */
+static void test_space_damaged_group_is_not_allocated_from(void **state)
+{
+	uint64_t logical, bytes;
+	struct block_group *bg;
+	struct space_info info;
+	struct btrfs_key key;
+
+	(void)state;
+	start("", 300 * MIB);
+	bg = first_data_group();
+	key = key_make(bg->logical, BTRFS_FREE_SPACE_EXTENT_KEY, bg->length_bytes);
+	delete_item(&t.sv->free_space_tree, &key);
+	assert_int_equal(sv_alloc_data(t.sv, 4096, 4096, &logical, &bytes), -ENOSPC);
+	assert_true(bg->read_only);
+	space_info_get(&t.sv->space, SPACE_DATA, &info);
+	assert_int_equal(info.used_bytes + info.readonly_bytes, info.total_bytes);
+	assert_int_equal(space_reserve(&t.sv->space, SPACE_DATA, 4096, true), -ENOSPC);
+	assert_int_equal(space_load_group(&t.sv->ctx, &t.sv->space, bg->logical), -EUCLEAN);
+	assert_int_equal(sv_alloc_chunk(t.sv, SPACE_DATA), 0);
+	assert_int_equal(sv_alloc_data(t.sv, 4096, 4096, &logical, &bytes), 0);
+	assert_true(logical >= bg->logical + bg->length_bytes);
+	sv_destroy(t.sv);
+}
+
+static void test_space_open_without_a_group_item_is_refused(void **state)
+{
+	struct space_config config;
+	struct block_group *bg;
+	struct btrfs_key key;
+	struct space other;
+
+	(void)state;
+	start("", 300 * MIB);
+	bg = first_data_group();
+	key = key_make(bg->logical, BTRFS_BLOCK_GROUP_ITEM_KEY, bg->length_bytes);
+	delete_item(&t.sv->extent_tree, &key);
+	config = sv_config(t.sv);
+	assert_int_equal(space_open(&t.sv->ctx, &other, &config), -EUCLEAN);
+	sv_destroy(t.sv);
+}
+
+/* What the trees say of an extent does not fit: an error, and no bit changes. */
+static void test_space_tree_changes_that_can_not_be_are_refused(void **state)
+{
+	struct block_group *bg;
+	uint64_t logical, bytes;
+
+	(void)state;
+	start("", 300 * MIB);
+	bg = first_data_group();
+	assert_int_equal(space_tree_remove(&t.sv->w, &t.sv->space, bg->logical, 4096), -EUCLEAN);
+	assert_int_equal(space_tree_add(&t.sv->w, &t.sv->space, bg->logical, 4096), -EUCLEAN);
+	assert_int_equal(sv_alloc_data(t.sv, 8192, 8192, &logical, &bytes), 0);
+	assert_int_equal(space_tree_remove(&t.sv->w, &t.sv->space, logical, bytes), -EUCLEAN);
+	assert_int_equal(
+		space_tree_add(&t.sv->w, &t.sv->space, logical, bg->length_bytes), -EUCLEAN);
+	assert_int_equal(space_tree_add(&t.sv->w, &t.sv->space, 4096, 4096), -EUCLEAN);
+	assert_int_equal(space_tree_add(&t.sv->w, &t.sv->space, logical + 512, 4096), -EUCLEAN);
+	sv_check_memory(t.sv);
+	sv_destroy(t.sv);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_space_damaged_group_is_not_allocated_from),
+		cmocka_unit_test(test_space_open_without_a_group_item_is_refused),
+		cmocka_unit_test(test_space_tree_changes_that_can_not_be_are_refused),
 		cmocka_unit_test(test_space_nowait_does_not_load),
 		cmocka_unit_test(test_space_pinned_ranges_wait_for_their_transaction),
 		cmocka_unit_test(test_space_reservations_end_at_what_there_is),
