@@ -26,7 +26,7 @@ static _Thread_local unsigned n_held;
 static void note_taken(const void *lock, enum lock_rank rank, bool tried)
 {
 	for (unsigned i = 0; i < n_held && !tried; i++)
-		if (held[i].rank >= rank) {
+		if (held[i].rank > rank || (held[i].rank == rank && held[i].lock >= lock)) {
 			fprintf(stderr, "lock order: rank %d taken while %d is held\n", (int)rank,
 				(int)held[i].rank);
 			abort();

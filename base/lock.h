@@ -10,8 +10,8 @@
  *               is searched or changed). A loop thread only tries it; taking it
  *               for certain is a place that might wait.
  *
- * Order: a thread takes locks in ascending rank; a try may break the order. A
- * debug build checks it (BYRE_DEBUG).
+ * Order: a thread takes locks in ascending rank, and those of one rank in ascending
+ * address; a try may break the order. A debug build checks it (BYRE_DEBUG).
  */
 #ifndef BASE_LOCK_H
 #define BASE_LOCK_H
@@ -24,10 +24,14 @@
 enum lock_rank {
 	RANK_SERVER = 10,	/* exports, job queues */
 	RANK_SUBVOL_TABLE = 20, /* volume: subvolumes by id */
+	RANK_RENAME = 24,	/* file: moving directories of a subvolume */
+	RANK_INODE_OP = 25,	/* file: one for each inode, held over a change */
 	RANK_TREE_ROOT = 30,	/* tree: one for each tree root */
 	RANK_EXTENT_ROOT = 31,	/* tree: that of the extent tree */
 	RANK_INODE_TABLE = 40,	/* file: inodes by number */
+	RANK_INODE_ATTR = 45,	/* file: attributes of an inode */
 	RANK_INODE_PAGES = 50,	/* file: page index of an inode */
+	RANK_DIRTY_FILES = 52,	/* file: what is to be written */
 	RANK_TXN = 55,		/* txn: the transactions of a volume */
 	RANK_META_CACHE = 60,	/* tree: shard of the metadata cache */
 	RANK_META_ALLOC = 65,	/* tree: free blocks of the metadata cache */

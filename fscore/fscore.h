@@ -402,10 +402,7 @@ struct fsc_sync {
 	void (*done)(struct fsc_sync *sync);
 	int status; /* 0; or -EIO, -ENOSPC: something was not written */
 
-	struct fsc_msg msg; /* fscore's own */
-	struct fsc_inode *inode;
-	uint64_t txn_id;
-	void *impl[6];
+	void *impl[8]; /* fscore's own */
 };
 
 /*

@@ -91,6 +91,9 @@ static struct io_wait_link *publish_pages(struct data_io *io)
 			continue;
 		}
 		page->state = PAGE_FAILED;
+		/* A write may have put another page in its place meanwhile. */
+		if (page_index_lookup(&inode->index, page->index) != page)
+			continue;
 		page_index_remove(&inode->index, page->index);
 		page_pool_drop(pool, page);
 	}

@@ -6,15 +6,20 @@
 #ifndef FSCORE_FILE_FS_H
 #define FSCORE_FILE_FS_H
 
+#include <pthread.h>
+#include <semaphore.h>
 #include <stdatomic.h>
+#include <sys/queue.h>
 
 #include "base/lock.h"
 #include "fscore/format/disk.h"
 #include "fscore/io/chunk_map.h"
 #include "fscore/io/dev.h"
 #include "fscore/io/page_pool.h"
+#include "fscore/space/space.h"
 #include "fscore/tree/meta_cache.h"
 #include "fscore/tree/search.h"
+#include "fscore/txn/txn.h"
 
 #define SUBVOL_BUCKETS 1024u
 #define INODE_SHARDS   64u
@@ -33,6 +38,8 @@ struct subvol {
 	uint64_t generation;
 	uint8_t uuid[FSC_UUID_BYTES];
 	struct fsc_time otime;
+	struct long_lock rename_lock; /* RANK_RENAME: held while a directory is moved */
+	_Atomic uint64_t next_ino;    /* 0: not known yet; the numbers below are taken */
 	/* Where its name is: 0 for the top, and for one whose name is not there. */
 	uint64_t parent_id;
 	uint64_t parent_dirid;
@@ -52,6 +59,36 @@ struct fs_stats {
 	_Atomic uint64_t csum_errors, mirror_repairs, readahead_bytes;
 };
 
+TAILQ_HEAD(inode_list, fsc_inode);
+
+/* What only a volume that is opened for writing has. */
+struct fs_writing {
+	/* immutable after open */
+	struct tree_root extent_tree, block_group_tree, free_space_tree, dev_tree;
+	bool has_block_group_tree, has_free_space_tree, has_space, has_txns;
+	struct btrfs_super_block super; /* as it will be written: see space_config, txn_config */
+	struct space space;
+	struct txns txns;
+	_Atomic bool failed; /* a transaction was aborted */
+
+	/* guarded by lock (RANK_DIRTY_FILES) */
+	struct short_lock lock;
+	struct inode_list dirty_inodes; /* whose items are to be written; each is referenced */
+	struct inode_list dirty_files;	/* that have pages to be written; each is referenced */
+	uint64_t dirty_bytes;		/* of all files, under writeback or not */
+	uint64_t dirty_limit_bytes;
+	bool stopping;
+	struct dirty_waiter *dirty_waiters;
+	struct inode_list dead_inodes; /* whose items are to be deleted; each is referenced */
+
+	/* the flusher */
+	pthread_t flusher;
+	bool has_flusher;
+	sem_t started;
+	int start_error;
+	struct fsc_thread *flusher_thread;
+};
+
 struct fsc_volume {
 	/* immutable after open */
 	struct dev *dev;
@@ -65,6 +102,7 @@ struct fsc_volume {
 	struct tree_root chunk_tree;
 	struct tree_root root_tree;
 	struct tree_root csum_tree;
+	struct fs_writing *w;			/* NULL: read only */
 	bool has_csum_tree;			/* false: its root could not be found */
 	size_t inodes_per_shard, inode_buckets; /* both powers of two */
 
@@ -75,6 +113,12 @@ struct fsc_volume {
 	struct inode_shard inodes[INODE_SHARDS];
 	struct fs_stats stats;
 };
+
+/* Whether changes are possible now. */
+static inline bool fs_writable(const struct fsc_volume *vol)
+{
+	return vol->w && !atomic_load_explicit(&vol->w->failed, memory_order_relaxed);
+}
 
 /* Counts up a statistic. */
 static inline void stat_add(_Atomic uint64_t *counter, uint64_t n)

@@ -9,7 +9,7 @@
 #include "base/util.h"
 #include "fscore/file/subvol.h"
 #include "fscore/file/xattr.h"
-#include "fscore/format/csum.h"
+#include "fscore/tree/leaf.h"
 
 static uint64_t hash_of(const struct subvol *sv, uint64_t ino)
 {
@@ -49,7 +49,31 @@ static void free_inode(struct fsc_inode *inode)
 {
 	drop_pages(inode);
 	short_lock_fini(&inode->owner.lock);
+	short_lock_fini(&inode->attr_lock);
+	long_lock_fini(&inode->op_lock);
 	free(inode);
+}
+
+struct fsc_inode *inode_alloc(struct subvol *sv, uint64_t ino)
+{
+	struct fsc_inode *inode = calloc(1, sizeof(*inode));
+
+	if (!inode)
+		return NULL;
+	inode->subvol = sv;
+	inode->ino = ino;
+	inode->refs = 1;
+	inode->is_new = true;
+	long_lock_init(&inode->op_lock, RANK_INODE_OP);
+	short_lock_init(&inode->attr_lock, RANK_INODE_ATTR);
+	short_lock_init(&inode->owner.lock, RANK_INODE_PAGES);
+	inode->owner.forget = forget_page;
+	return inode;
+}
+
+void inode_free_new(struct fsc_inode *inode)
+{
+	free_inode(inode);
 }
 
 static struct fsc_time time_from_disk(const struct btrfs_timespec *ts)
@@ -120,16 +144,17 @@ static bool may_have_acl(const struct tree_path *path, uint64_t ino)
 	return true;
 }
 
-static int read_inode(struct fsc_ctx *ctx, struct subvol *sv, uint64_t ino, struct fsc_attr *attr,
-	uint64_t *flags)
+static int read_inode(struct fsc_ctx *ctx, struct fsc_inode *inode)
 {
+	struct subvol *sv = inode->subvol;
+	uint64_t ino = inode->ino;
+	struct fsc_attr *attr = &inode->attr;
 	struct btrfs_key key = key_make(ino, BTRFS_INODE_ITEM_KEY, 0);
 	struct tree_path path = PATH_INIT;
 	int ret;
 
 	if (ino == FSC_INO_STUB) {
 		inode_stub_attr(sv, attr);
-		*flags = 0;
 		return 0;
 	}
 	/* What is below are the internal files of the free space cache and such. */
@@ -143,7 +168,9 @@ static int read_inode(struct fsc_ctx *ctx, struct subvol *sv, uint64_t ino, stru
 
 		inode_item_attr(sv, ino, item, attr);
 		attr->has_acl = may_have_acl(&path, ino);
-		*flags = GET(item, flags);
+		inode->flags = GET(item, flags);
+		inode->disk_size = attr->size_bytes;
+		inode->used_bytes = GET(item, nbytes);
 		/* Unlinked, and waiting for the cleaner. */
 		if (!attr->nlink)
 			ret = -ENOENT;
@@ -238,24 +265,20 @@ int inode_get(struct fsc_ctx *ctx, struct subvol *sv, uint64_t ino, struct fsc_i
 		*out = inode;
 		return 0;
 	}
-	fresh = calloc(1, sizeof(*fresh));
+	fresh = inode_alloc(sv, ino);
 	if (!fresh)
 		return -ENOMEM;
-	ret = read_inode(ctx, sv, ino, &fresh->attr, &fresh->flags);
+	ret = read_inode(ctx, fresh);
 	if (ret) {
-		free(fresh);
+		free_inode(fresh);
 		return ret;
 	}
-	fresh->subvol = sv;
-	fresh->ino = ino;
-	fresh->refs = 1;
-	short_lock_init(&fresh->owner.lock, RANK_INODE_PAGES);
-	fresh->owner.forget = forget_page;
 
 	short_lock(&shard->lock);
 	inode = find_locked(shard, sv, ino);
 	if (!inode) {
 		shard->misses++;
+		fresh->is_new = false;
 		add_locked(shard, fresh);
 		inode = fresh;
 		fresh = NULL;
@@ -270,6 +293,30 @@ int inode_get(struct fsc_ctx *ctx, struct subvol *sv, uint64_t ino, struct fsc_i
 	return 0;
 }
 
+static bool is_unlinked(struct fsc_inode *inode)
+{
+	bool unlinked;
+
+	short_lock(&inode->attr_lock);
+	unlinked = inode->unlinked;
+	short_unlock(&inode->attr_lock);
+	return unlinked;
+}
+
+void inode_add_new(struct fsc_inode *inode)
+{
+	struct inode_shard *shard = shard_of(inode->subvol, inode->ino);
+	struct fsc_inode *victim;
+
+	short_lock(&shard->lock);
+	inode->is_new = false;
+	add_locked(shard, inode);
+	victim = evict_locked(shard, inode->subvol->vol->inodes_per_shard);
+	short_unlock(&shard->lock);
+	if (victim)
+		free_inode(victim);
+}
+
 int fsc_inode_get(struct fsc_ctx *ctx, struct fsc_volume *vol, uint64_t subvol, uint64_t ino,
 	uint64_t generation, struct fsc_inode **out)
 {
@@ -280,7 +327,7 @@ int fsc_inode_get(struct fsc_ctx *ctx, struct fsc_volume *vol, uint64_t subvol, 
 		ret = inode_get(ctx, sv, ino, out);
 	if (ret)
 		return ret == -ENOENT ? -ESTALE : ret;
-	if (generation && (*out)->attr.generation != generation) {
+	if ((generation && (*out)->attr.generation != generation) || is_unlinked(*out)) {
 		fsc_inode_put(*out);
 		*out = NULL;
 		return -ESTALE;
@@ -301,7 +348,36 @@ void fsc_inode_put(struct fsc_inode *inode)
 
 void fsc_inode_attr(struct fsc_inode *inode, struct fsc_attr *out)
 {
+	short_lock(&inode->attr_lock);
 	*out = inode->attr;
+	short_unlock(&inode->attr_lock);
+}
+
+static void time_to_disk(const struct fsc_time *t, struct btrfs_timespec *ts)
+{
+	PUT(ts, sec, t->sec);
+	PUT(ts, nsec, t->nsec);
+}
+
+void inode_to_item(const struct fsc_inode *inode, uint64_t transid, struct btrfs_inode_item *item)
+{
+	const struct fsc_attr *a = &inode->attr;
+
+	PUT(item, generation, a->generation);
+	PUT(item, transid, transid);
+	PUT(item, size, S_ISREG(a->mode) ? inode->disk_size : a->size_bytes);
+	PUT(item, nbytes, inode->used_bytes);
+	PUT(item, nlink, a->nlink);
+	PUT(item, uid, a->uid);
+	PUT(item, gid, a->gid);
+	PUT(item, mode, a->mode);
+	PUT(item, rdev, (uint64_t)a->rdev_major << 20 | a->rdev_minor);
+	PUT(item, flags, inode->flags);
+	PUT(item, sequence, a->change);
+	time_to_disk(&a->atime, &item->atime);
+	time_to_disk(&a->mtime, &item->mtime);
+	time_to_disk(&a->ctime, &item->ctime);
+	time_to_disk(&a->btime, &item->otime);
 }
 
 int inode_table_init(struct fsc_volume *vol, size_t bytes)

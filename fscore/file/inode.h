@@ -11,7 +11,8 @@
  *     references is taken out under that lock alone.
  *  2. A page that is being read holds a reference to its inode.
  *
- * Locks: shard->lock; inode->owner.lock guards the page index and read-ahead state.
+ * Locks, in order: op_lock, shard->lock, attr_lock, owner.lock (pages, read-ahead, what is to
+ * be written).
  */
 #ifndef FSCORE_FILE_INODE_H
 #define FSCORE_FILE_INODE_H
@@ -31,19 +32,55 @@ struct fsc_inode {
 	/* immutable */
 	struct subvol *subvol;
 	uint64_t ino;
-	/* immutable while the volume is read only */
-	struct fsc_attr attr;
-	uint64_t flags; /* BTRFS_INODE_* */
+	/*
+	 * RANK_INODE_OP, for writing: held over a change of names in this directory, or of this
+	 * file's size, content or attributes.
+	 */
+	struct long_lock op_lock;
 	/* guarded by the shard's lock (refs: invariant 1) */
 	_Atomic uint32_t refs;
 	_Atomic bool referenced;
+	bool is_new;		/* not in the table yet */
 	struct fsc_inode *next; /* hash chain */
 	struct fsc_inode *newer, *older;
+	/* guarded by attr_lock (short, RANK_INODE_ATTR); the file type in mode is immutable */
+	struct short_lock attr_lock;
+	struct fsc_attr attr;
+	uint64_t flags;	     /* BTRFS_INODE_* */
+	uint64_t disk_size;  /* what the item will say: not beyond what is on disk */
+	uint64_t used_bytes; /* what the item says: nbytes */
+	uint64_t last_txn;   /* the last transaction with a change */
+	uint64_t next_index; /* of a directory; 0: not known yet */
+	bool unlinked;	     /* has no name any more: handles are stale */
+	/* guarded by fs_writing.lock */
+	bool is_dirty;
+	TAILQ_ENTRY(fsc_inode) dirty_link;
+	bool in_dirty_files;
+	bool is_urgent; /* somebody waits for it to be written */
+	TAILQ_ENTRY(fsc_inode) dirty_files_link;
+	TAILQ_ENTRY(fsc_inode) dead_link;
 	/* owner.lock guards what follows */
 	struct page_owner owner;
 	struct page_index index;
 	struct readahead ra;
+	struct page_index dirty; /* the pages to be written */
+	uint64_t n_dirty;
+	unsigned n_writing;		    /* pieces on their way to the disk and into the trees */
+	int write_error;		    /* not told yet to a sync */
+	struct inode_sync *syncs;	    /* wait until nothing is to be written */
+	struct inode_waiter *write_waiters; /* wait until n_writing is 0 */
+	uint64_t first_dirty_ns;
 };
+
+static inline uint64_t inode_size(struct fsc_inode *inode)
+{
+	uint64_t size;
+
+	short_lock(&inode->attr_lock);
+	size = inode->attr.size_bytes;
+	short_unlock(&inode->attr_lock);
+	return size;
+}
 
 /* As fsc_inode_get(), by subvolume, without generation. -ENOENT. */
 int inode_get(struct fsc_ctx *ctx, struct subvol *sv, uint64_t ino, struct fsc_inode **out);
@@ -54,6 +91,20 @@ void inode_item_attr(const struct subvol *sv, uint64_t ino, const struct btrfs_i
 
 /* The stand-in for a subvolume that is not in this snapshot. */
 void inode_stub_attr(const struct subvol *sv, struct fsc_attr *attr);
+
+/*
+ * A new inode in memory with one reference, not in the table: to be filled in, and then
+ * added (inode_add_new()) or freed (inode_free_new()). NULL: no memory.
+ */
+struct fsc_inode *inode_alloc(struct subvol *sv, uint64_t ino);
+void inode_free_new(struct fsc_inode *inode);
+void inode_add_new(struct fsc_inode *inode);
+
+/* Takes an inode that has lost its last name out of the table; the references stay good. */
+void inode_forget(struct fsc_inode *inode);
+
+/* Fills a disk item from the inode. attr_lock is held. */
+void inode_to_item(const struct fsc_inode *inode, uint64_t transid, struct btrfs_inode_item *item);
 
 int inode_table_init(struct fsc_volume *vol, size_t bytes);
 /* No inode is referenced. */

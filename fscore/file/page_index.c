@@ -147,6 +147,14 @@ int page_index_insert(struct page_index *index, uint64_t at, struct page *page)
 	return 0;
 }
 
+void page_index_set(struct page_index *index, uint64_t at, struct page *page)
+{
+	if (index->height == 0)
+		index->root = page;
+	else
+		leaf_node(index, at)->slot[slot_of(at, 1)] = page;
+}
+
 void page_index_remove(struct page_index *index, uint64_t at)
 {
 	struct node *node;
@@ -159,6 +167,41 @@ void page_index_remove(struct page_index *index, uint64_t at)
 	node->slot[slot_of(at, 1)] = NULL;
 	if (--node->n_used == 0)
 		prune(index, at);
+}
+
+/* The first page at `from` or after it, below a node that covers base and what follows. */
+static struct page *next_below(
+	const struct node *node, unsigned height, uint64_t base, uint64_t from, uint64_t *at)
+{
+	unsigned shift = (height - 1) * SHIFT;
+	unsigned slot = from > base ? (unsigned)((from - base) >> shift) : 0;
+
+	for (; slot < SLOTS; slot++) {
+		uint64_t start = base + ((uint64_t)slot << shift);
+		struct page *page;
+
+		if (!node->slot[slot])
+			continue;
+		if (height == 1) {
+			*at = start;
+			return node->slot[slot];
+		}
+		page = next_below(node->slot[slot], height - 1, start, from, at);
+		if (page)
+			return page;
+	}
+	return NULL;
+}
+
+struct page *page_index_next(const struct page_index *index, uint64_t from, uint64_t *at)
+{
+	if (!index->root || !covers(index->height, from))
+		return NULL;
+	if (index->height == 0) {
+		*at = 0;
+		return from == 0 ? index->root : NULL;
+	}
+	return next_below(index->root, index->height, 0, from, at);
 }
 
 struct page *page_index_any(const struct page_index *index, uint64_t *at)

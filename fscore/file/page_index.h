@@ -27,8 +27,14 @@ void page_index_lookup_range(
 /* The place at `at` is empty. -ENOMEM. */
 int page_index_insert(struct page_index *index, uint64_t at, struct page *page);
 
+/* Puts page in place of the one that is at `at`. */
+void page_index_set(struct page_index *index, uint64_t at, struct page *page);
+
 /* There is a page at `at`. */
 void page_index_remove(struct page_index *index, uint64_t at);
+
+/* The first page at `from` or after it; *at is its index. NULL: there is none. */
+struct page *page_index_next(const struct page_index *index, uint64_t from, uint64_t *at);
 
 /* Any page (for emptying it), or NULL when it is empty; *at is its index. */
 struct page *page_index_any(const struct page_index *index, uint64_t *at);

@@ -264,23 +264,12 @@ static int plan_missing(struct fsc_ctx *ctx, struct fsc_read_impl *r, struct pla
 
 /* --------------------------------------------------------------------- take */
 
-struct sync_page_wait {
-	struct page_waiter waiter;
-	bool done;
-};
-
-static void page_wait_done(struct fsc_msg *msg)
-{
-	container_of(msg, struct sync_page_wait, waiter.msg)->done = true;
-}
-
 /* All n pages, or none and -EAGAIN. */
 static int take_pages(struct fsc_ctx *ctx, struct page_pool *pool, unsigned n, struct page **pages)
 {
 	bool nowait = ctx->flags & FSC_NOWAIT;
 
 	for (;;) {
-		struct sync_page_wait w = {.waiter = {.thread = ctx->thread}};
 		unsigned got = page_pool_take(pool, n, pages, !nowait);
 
 		if (got == n)
@@ -293,10 +282,7 @@ static int take_pages(struct fsc_ctx *ctx, struct page_pool *pool, unsigned n, s
 		}
 		if (n > pool->n_pages)
 			return -ENOMEM;
-		w.waiter.msg.fn = page_wait_done;
-		page_pool_wait(pool, &w.waiter);
-		while (!w.done)
-			fsc_thread_wait(ctx->thread);
+		page_pool_wait_sync(ctx, pool);
 	}
 }
 
@@ -726,7 +712,7 @@ static bool plan_readahead(
 	struct fsc_inode *inode, uint64_t off, size_t len, uint64_t *start, uint64_t *end)
 {
 	struct readahead *ra = &inode->ra;
-	uint64_t size = inode->attr.size_bytes, after = off + len, window;
+	uint64_t size = inode_size(inode), after = off + len, window;
 	bool want = false;
 
 	short_lock(&inode->owner.lock);
@@ -755,9 +741,9 @@ static bool plan_readahead(
 }
 
 /* Clamps the read to the file. True: there is nothing to read. */
-static bool clamp(const struct fsc_inode *inode, struct fsc_read *rd)
+static bool clamp(struct fsc_inode *inode, struct fsc_read *rd)
 {
-	uint64_t size = inode->attr.size_bytes;
+	uint64_t size = inode_size(inode);
 
 	rd->status = 0;
 	rd->iov = NULL;

@@ -64,6 +64,13 @@ static void set_uuid(struct subvol *sv, const struct btrfs_root_item *item)
 		sv->uuid[8 + i] ^= (uint8_t)(sv->id >> (8 * i));
 }
 
+static void free_subvol(struct subvol *sv)
+{
+	long_lock_fini(&sv->rename_lock);
+	tree_root_fini(&sv->root);
+	free(sv);
+}
+
 static struct subvol *find_locked(struct fsc_volume *vol, uint64_t id)
 {
 	struct subvol *sv = vol->subvols[hash_mix64(id) % SUBVOL_BUCKETS];
@@ -111,6 +118,8 @@ static int read_subvol(
 	}
 	tree_root_init(
 		&sv->root, &vol->meta, id, GET(&item, bytenr), GET(&item, generation), item.level);
+	sv->root.last_snapshot = GET(&item, last_snapshot);
+	long_lock_init(&sv->rename_lock, RANK_RENAME);
 	*out = sv;
 	return 0;
 }
@@ -141,10 +150,8 @@ int subvol_get(struct fsc_ctx *ctx, struct fsc_volume *vol, uint64_t id, struct 
 		fresh = NULL;
 	}
 	short_unlock(&vol->subvol_lock);
-	if (fresh) {
-		tree_root_fini(&fresh->root);
-		free(fresh);
-	}
+	if (fresh)
+		free_subvol(fresh);
 	*out = sv;
 	return 0;
 }
@@ -178,7 +185,6 @@ void subvol_table_free(struct fsc_volume *vol)
 			struct subvol *sv = vol->subvols[i];
 
 			vol->subvols[i] = sv->next;
-			tree_root_fini(&sv->root);
-			free(sv);
+			free_subvol(sv);
 		}
 }

@@ -9,12 +9,12 @@
 #include "fscore/file/compress.h"
 #include "fscore/file/file_extent.h"
 
-static int copy_target(const struct fsc_inode *inode, const struct file_seg *seg, char *buf,
-	size_t size, size_t *len)
+static int copy_target(
+	struct fsc_inode *inode, const struct file_seg *seg, char *buf, size_t size, size_t *len)
 {
 	uint32_t sector_bytes = inode->subvol->vol->geo.sector_bytes;
 	char target[FSC_SYMLINK_MAX + 1];
-	size_t n = MIN(inode->attr.size_bytes, FSC_SYMLINK_MAX);
+	size_t n = MIN(inode_size(inode), FSC_SYMLINK_MAX);
 
 	if (seg->kind != SEG_INLINE)
 		return -EUCLEAN;

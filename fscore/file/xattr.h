@@ -6,7 +6,21 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "fscore/file/inode.h"
+
 /* Whether this is the name hash of a POSIX ACL's attribute. */
 bool xattr_hash_is_acl(uint64_t hash);
+
+/*
+ * Keeps the verifier of an exclusive creation in an attribute that clients do not see, in the
+ * transaction of h. An error aborts it.
+ */
+int verifier_store(struct txn_handle *h, struct fsc_inode *inode, const uint8_t *verifier);
+
+/* Takes the verifier away, if there is one. op_lock is held. */
+int verifier_drop(struct txn_handle *h, struct fsc_inode *inode);
+
+/* Whether there is one; from memory or the tree. */
+int verifier_exists(struct fsc_ctx *ctx, struct fsc_inode *inode, bool *exists);
 
 #endif

@@ -190,6 +190,27 @@ void page_pool_wait(struct page_pool *pool, struct page_waiter *w)
 	short_unlock(&pool->lock);
 }
 
+struct sync_page_wait {
+	struct page_waiter waiter;
+	bool done;
+};
+
+static void page_wait_done(struct fsc_msg *msg)
+{
+	container_of(msg, struct sync_page_wait, waiter.msg)->done = true;
+}
+
+void page_pool_wait_sync(struct fsc_ctx *ctx, struct page_pool *pool)
+{
+	struct sync_page_wait w = {
+		.waiter = {.thread = ctx->thread, .msg.fn = page_wait_done},
+	};
+
+	page_pool_wait(pool, &w.waiter);
+	while (!w.done)
+		fsc_thread_wait(ctx->thread);
+}
+
 void page_pool_adopt(struct page_pool *pool, unsigned n, struct page *const *pages,
 	struct page_owner *owner, uint64_t first)
 {

@@ -108,6 +108,9 @@ void page_pool_put(struct page_pool *pool, unsigned n, struct page *const *pages
  */
 void page_pool_wait(struct page_pool *pool, struct page_waiter *w);
 
+/* Waits until a page can be had (others may be faster). Might wait. */
+void page_pool_wait_sync(struct fsc_ctx *ctx, struct page_pool *pool);
+
 /*
  * Makes n pages the owner's, at ascending indexes from first (before they are put
  * in its index). The owner's lock is held.

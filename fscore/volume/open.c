@@ -15,6 +15,7 @@
 #include "fscore/format/super.h"
 #include "fscore/io/thread.h"
 #include "fscore/volume/chunks.h"
+#include "fscore/volume/writing.h"
 
 #define DEFAULT_CACHE_BYTES (256ull << 20)
 #define MIN_CACHE_BYTES	    (16ull << 20)
@@ -218,6 +219,8 @@ static int open_volume(struct fsc_thread *t, struct fsc_volume *vol, const char 
 		ret = chunks_read_system(vol);
 	if (!ret)
 		ret = open_trees(&ctx, vol, name);
+	if (!ret && !vol->read_only)
+		ret = writing_open(&ctx, vol, name);
 	return ret;
 }
 
@@ -258,6 +261,7 @@ void fsc_volume_close(struct fsc_thread *t, struct fsc_volume *vol)
 {
 	if (!vol)
 		return;
+	writing_close(t, vol);
 	/* What was started ahead of need may still be on its way. */
 	while (t->in_flight)
 		fsc_thread_wait(t);

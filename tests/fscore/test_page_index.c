@@ -94,6 +94,13 @@ static void test_index_random_operations_equal_a_model(void **state)
 			model[i] = fake_page(i);
 		}
 	}
+	/* Each page once, ascending, from any place on. */
+	for (uint64_t at, from = 0, last = 0; page_index_next(&index, from, &at); from = at + 1) {
+		unsigned i = (unsigned)(at & 0xfff);
+
+		assert_true(i < PLACES && place[i] == at && at >= last);
+		assert_ptr_equal(page_index_next(&index, at, &last), model[i]);
+	}
 	for (uint64_t at; page_index_any(&index, &at);)
 		page_index_remove(&index, at);
 	assert_null(index.root);

@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Which pages are dirty, how much of it there is, and who waits for that (writeback.h). */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/util.h"
+#include "fscore/file/writeback.h"
+
+/* ------------------------------------------------------------------ how much */
+
+struct sync_dirty_wait {
+	struct dirty_waiter waiter;
+	bool done;
+};
+
+static void dirty_wait_done(struct fsc_msg *msg)
+{
+	container_of(msg, struct sync_dirty_wait, waiter.msg)->done = true;
+}
+
+/* Counts the bytes. False: it is too much already; w, if given, is told when it is less. */
+static bool try_count(struct fs_writing *fw, uint64_t bytes, struct dirty_waiter *w)
+{
+	bool ok;
+
+	short_lock(&fw->lock);
+	ok = fw->dirty_bytes < fw->dirty_limit_bytes;
+	if (ok) {
+		fw->dirty_bytes += bytes;
+	} else if (w) {
+		w->next = fw->dirty_waiters;
+		fw->dirty_waiters = w;
+	}
+	short_unlock(&fw->lock);
+	return ok;
+}
+
+static int count_dirty(struct fsc_ctx *ctx, struct fs_writing *fw, uint64_t bytes)
+{
+	bool nowait = ctx->flags & FSC_NOWAIT;
+
+	for (;;) {
+		struct sync_dirty_wait w = {
+			.waiter = {.thread = ctx->thread, .msg.fn = dirty_wait_done},
+		};
+
+		if (try_count(fw, bytes, nowait ? NULL : &w.waiter))
+			return 0;
+		fsc_thread_wake(fw->flusher_thread);
+		if (nowait) {
+			ctx->blocked = FSC_BLOCKED_PAGE;
+			return -EAGAIN;
+		}
+		while (!w.done)
+			fsc_thread_wait(ctx->thread);
+	}
+}
+
+void dirty_done(struct fsc_volume *vol, uint64_t bytes)
+{
+	struct fs_writing *fw = vol->w;
+	struct dirty_waiter *waiters = NULL;
+
+	short_lock(&fw->lock);
+	fw->dirty_bytes -= bytes;
+	if (fw->dirty_bytes < fw->dirty_limit_bytes) {
+		waiters = fw->dirty_waiters;
+		fw->dirty_waiters = NULL;
+	}
+	short_unlock(&fw->lock);
+	while (waiters) {
+		struct dirty_waiter *w = waiters;
+
+		waiters = w->next;
+		fsc_thread_post(w->thread, &w->msg);
+	}
+}
+
+/* Data space, with a new chunk, or with what the last transactions have freed. */
+static int reserve_space(struct fsc_ctx *ctx, struct fs_writing *fw, uint64_t bytes)
+{
+	int ret = space_reserve(&fw->space, SPACE_DATA, bytes, false);
+
+	if (ret == -ENOSPC && (ctx->flags & FSC_NOWAIT)) {
+		ctx->blocked = FSC_BLOCKED_SPACE;
+		return -EAGAIN;
+	}
+	if (ret == -ENOSPC && !txn_make_chunk(ctx, &fw->txns, SPACE_DATA))
+		ret = space_reserve(&fw->space, SPACE_DATA, bytes, false);
+	if (ret == -ENOSPC && !txn_commit(ctx, &fw->txns))
+		ret = space_reserve(&fw->space, SPACE_DATA, bytes, false);
+	return ret;
+}
+
+int dirty_reserve(struct fsc_ctx *ctx, struct fsc_volume *vol, uint64_t bytes)
+{
+	int ret = count_dirty(ctx, vol->w, bytes);
+
+	if (ret)
+		return ret;
+	ret = reserve_space(ctx, vol->w, bytes);
+	if (ret)
+		dirty_done(vol, bytes);
+	return ret;
+}
+
+void dirty_unreserve(struct fsc_volume *vol, uint64_t bytes)
+{
+	space_unreserve(&vol->w->space, SPACE_DATA, bytes);
+	dirty_done(vol, bytes);
+}
+
+/* ---------------------------------------------------------------- which pages */
+
+/* Takes the page at an index out of one of the inode's indexes, and gives back its reference. */
+static bool drop_from(struct fsc_inode *inode, struct page_index *index, uint64_t at, bool cached)
+{
+	struct page *page = page_index_lookup(index, at);
+
+	if (!page)
+		return false;
+	page_index_remove(index, at);
+	if (cached)
+		page_pool_drop(&inode->subvol->vol->pages, page);
+	else
+		page_pool_put(&inode->subvol->vol->pages, 1, &page);
+	return true;
+}
+
+/*
+ * Makes sure that the index takes a page at `at`: a removal and a new insertion at the same place
+ * can't fail then.
+ */
+static int make_place(struct page_index *index, uint64_t at, struct page *page)
+{
+	if (page_index_lookup(index, at))
+		return 0;
+	return page_index_insert(index, at, page);
+}
+
+static int make_places(struct fsc_inode *inode, uint64_t first, unsigned n,
+	struct page *const *pages, unsigned *made)
+{
+	for (*made = 0; *made < n; ++*made) {
+		bool in_index = page_index_lookup(&inode->index, first + *made);
+		int ret = make_place(&inode->index, first + *made, pages[*made]);
+
+		if (!ret && make_place(&inode->dirty, first + *made, pages[*made])) {
+			if (!in_index)
+				page_index_remove(&inode->index, first + *made);
+			ret = -ENOMEM;
+		}
+		if (ret)
+			return ret;
+	}
+	return 0;
+}
+
+/* Puts the page in place of what an index has at `at`. NULL if it was empty (or is made so). */
+static struct page *exchange(struct page_index *index, uint64_t at, struct page *page)
+{
+	struct page *old = page_index_lookup(index, at);
+
+	if (old == page)
+		return NULL;
+	page_index_set(index, at, page);
+	return old;
+}
+
+int pages_replace(struct fsc_inode *inode, uint64_t first, unsigned n, struct page *const *pages)
+{
+	struct fsc_volume *vol = inode->subvol->vol;
+	struct page_pool *pool = &vol->pages;
+	uint64_t again = 0; /* pages that were dirty already */
+	unsigned made;
+	int ret;
+
+	short_lock(&inode->owner.lock);
+	ret = make_places(inode, first, n, pages, &made);
+	if (ret) {
+		for (unsigned i = 0; i < made; i++) {
+			if (page_index_lookup(&inode->index, first + i) == pages[i])
+				page_index_remove(&inode->index, first + i);
+			if (page_index_lookup(&inode->dirty, first + i) == pages[i])
+				page_index_remove(&inode->dirty, first + i);
+		}
+		short_unlock(&inode->owner.lock);
+		return ret;
+	}
+	for (unsigned i = 0; i < n; i++) {
+		struct page *old = exchange(&inode->index, first + i, pages[i]);
+
+		if (old)
+			page_pool_drop(pool, old);
+		old = exchange(&inode->dirty, first + i, pages[i]);
+		if (old) {
+			page_pool_put(pool, 1, &old);
+			again++;
+		}
+		pages[i]->state = PAGE_UPTODATE;
+		/* One reference for the cache, one for being dirty. */
+		atomic_fetch_add_explicit(&pages[i]->refs, 1, memory_order_relaxed);
+	}
+	page_pool_adopt(pool, n, pages, &inode->owner, first);
+	if (!inode->n_dirty)
+		inode->first_dirty_ns = clock_now_ns();
+	inode->n_dirty += n - again;
+	short_unlock(&inode->owner.lock);
+	if (again)
+		dirty_unreserve(vol, again << pool->page_shift);
+	return 0;
+}
+
+uint64_t dirty_discard(struct fsc_inode *inode, uint64_t from)
+{
+	struct fsc_volume *vol = inode->subvol->vol;
+	uint64_t n = 0, at;
+
+	short_lock(&inode->owner.lock);
+	while (page_index_next(&inode->dirty, from, &at)) {
+		drop_from(inode, &inode->dirty, at, false);
+		n++;
+	}
+	inode->n_dirty -= n;
+	short_unlock(&inode->owner.lock);
+	if (n)
+		dirty_unreserve(vol, n << vol->pages.page_shift);
+	return n;
+}
+
+void pages_drop(struct fsc_inode *inode, uint64_t from)
+{
+	uint64_t at;
+
+	short_lock(&inode->owner.lock);
+	while (page_index_next(&inode->index, from, &at))
+		drop_from(inode, &inode->index, at, true);
+	short_unlock(&inode->owner.lock);
+}
+
+/* --------------------------------------------------------------------- waiting */
+
+struct sync_inode_wait {
+	struct inode_waiter waiter;
+	bool done;
+};
+
+static void inode_wait_done(struct fsc_msg *msg)
+{
+	container_of(msg, struct sync_inode_wait, waiter.msg)->done = true;
+}
+
+int writing_wait(struct fsc_ctx *ctx, struct fsc_inode *inode)
+{
+	struct sync_inode_wait w = {
+		.waiter = {.thread = ctx->thread, .msg.fn = inode_wait_done},
+	};
+	bool busy;
+
+	short_lock(&inode->owner.lock);
+	busy = inode->n_writing > 0;
+	if (busy && !(ctx->flags & FSC_NOWAIT)) {
+		w.waiter.next = inode->write_waiters;
+		inode->write_waiters = &w.waiter;
+	}
+	short_unlock(&inode->owner.lock);
+	if (!busy)
+		return 0;
+	if (ctx->flags & FSC_NOWAIT) {
+		ctx->blocked = FSC_BLOCKED_LOCK;
+		return -EAGAIN;
+	}
+	while (!w.done)
+		fsc_thread_wait(ctx->thread);
+	return 0;
+}

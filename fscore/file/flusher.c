@@ -1,0 +1,632 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The flusher: turns dirty pages into extents, in pieces.
+ *
+ *   pick a file -> take a run of its dirty pages -> allocate, checksum, write (several pieces are
+ *   on their way at once) -> on disk: put the extent and its checksums in the trees
+ *
+ * A small file, whole, goes inline into the tree instead. When a file has nothing to be written
+ * any more, those who wait for it go on.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/util.h"
+#include "fscore/file/extent_write.h"
+#include "fscore/file/inode_write.h"
+#include "fscore/file/orphan.h"
+#include "fscore/file/writeback.h"
+#include "fscore/format/csum.h"
+#include "fscore/io/thread.h"
+
+#define PIECE_PAGES  IO_MAX_IOV
+#define MAX_PIECES   16u /* on their way at once */
+#define MAX_INLINE   2048u
+#define DIRTY_AGE_NS 5000000000u
+#define DELETE_BATCH 2000u /* items of a dead inode in one transaction */
+
+/* Consecutive pages on their way to the disk. */
+struct piece {
+	TAILQ_ENTRY(piece) list;
+	struct io_req req;
+	struct flusher *f;
+	struct fsc_inode *inode; /* a reference */
+	uint64_t file_off;
+	unsigned n_pages;
+	uint64_t logical; /* 0: goes inline, or no space was found */
+	bool is_inline;
+	uint64_t used_page_bytes;
+	struct page *pages[PIECE_PAGES]; /* a reference to each */
+	struct iovec iov[PIECE_PAGES];
+	uint8_t *csums; /* NULL: none */
+};
+
+TAILQ_HEAD(piece_list, piece);
+
+struct flusher {
+	struct fsc_volume *vol;
+	struct fs_writing *fw;
+	struct fsc_ctx ctx;
+	unsigned n_pieces;
+	struct piece_list written; /* on disk, not in the trees yet */
+};
+
+/* ---------------------------------------------------------------- files to write */
+
+void flusher_note(struct fsc_inode *inode, bool urgent)
+{
+	struct fs_writing *fw = inode->subvol->vol->w;
+	bool wake;
+
+	short_lock(&fw->lock);
+	if (!inode->in_dirty_files) {
+		inode->in_dirty_files = true;
+		fsc_inode_ref(inode);
+		if (urgent)
+			TAILQ_INSERT_HEAD(&fw->dirty_files, inode, dirty_files_link);
+		else
+			TAILQ_INSERT_TAIL(&fw->dirty_files, inode, dirty_files_link);
+	} else if (urgent && !inode->is_urgent) {
+		TAILQ_REMOVE(&fw->dirty_files, inode, dirty_files_link);
+		TAILQ_INSERT_HEAD(&fw->dirty_files, inode, dirty_files_link);
+	}
+	inode->is_urgent |= urgent;
+	wake = urgent || fw->dirty_bytes > fw->dirty_limit_bytes / 2;
+	short_unlock(&fw->lock);
+	if (wake)
+		fsc_thread_wake(fw->flusher_thread);
+}
+
+void flusher_delete(struct fsc_inode *inode)
+{
+	struct fs_writing *fw = inode->subvol->vol->w;
+
+	short_lock(&fw->lock);
+	TAILQ_INSERT_TAIL(&fw->dead_inodes, inode, dead_link);
+	short_unlock(&fw->lock);
+	fsc_thread_wake(fw->flusher_thread);
+}
+
+/*
+ * The next file that should be written now: one that somebody waits for, or any when there is
+ * much to write, or when it is old. The caller gets the list's reference.
+ */
+static struct fsc_inode *pick_file(struct flusher *f, uint64_t *wait_ns)
+{
+	struct fs_writing *fw = f->fw;
+	struct fsc_inode *inode;
+	uint64_t now = clock_now_ns(), due;
+	bool take;
+
+	*wait_ns = 0;
+	short_lock(&fw->lock);
+	inode = TAILQ_FIRST(&fw->dirty_files);
+	if (inode) {
+		due = inode->first_dirty_ns + DIRTY_AGE_NS;
+		take = inode->is_urgent || fw->stopping || now >= due ||
+			fw->dirty_bytes > fw->dirty_limit_bytes / 2;
+		if (take) {
+			TAILQ_REMOVE(&fw->dirty_files, inode, dirty_files_link);
+			inode->in_dirty_files = false;
+			inode->is_urgent = false;
+		} else {
+			*wait_ns = due - now;
+			inode = NULL;
+		}
+	}
+	short_unlock(&fw->lock);
+	return inode;
+}
+
+/* ------------------------------------------------------------------- completion */
+
+/* A piece is in the trees, or has failed. */
+static void piece_end(struct piece *p, int error)
+{
+	struct fsc_inode *inode = p->inode;
+	struct fsc_volume *vol = inode->subvol->vol;
+	struct inode_waiter *waiters = NULL;
+	struct inode_sync *syncs = NULL;
+	int write_error = 0;
+
+	page_pool_put(&vol->pages, p->n_pages, p->pages);
+	dirty_done(vol, (uint64_t)p->n_pages << vol->pages.page_shift);
+	short_lock(&inode->owner.lock);
+	if (error && !inode->write_error)
+		inode->write_error = error;
+	if (--inode->n_writing == 0) {
+		waiters = inode->write_waiters;
+		inode->write_waiters = NULL;
+		if (!inode->n_dirty) {
+			syncs = inode->syncs;
+			inode->syncs = NULL;
+			write_error = inode->write_error;
+			if (syncs)
+				inode->write_error = 0;
+		}
+	}
+	short_unlock(&inode->owner.lock);
+	while (waiters) {
+		struct inode_waiter *w = waiters;
+
+		waiters = w->next;
+		fsc_thread_post(w->thread, &w->msg);
+	}
+	syncs_continue(inode, syncs, write_error);
+	fsc_inode_put(inode);
+	p->f->n_pieces--;
+	free(p->csums);
+	free(p);
+}
+
+/* The size on disk grows with what has come there. */
+static void extent_written(struct txn_handle *h, struct fsc_inode *inode, uint64_t end,
+	uint64_t added, uint64_t dropped)
+{
+	uint64_t sector_bytes = inode->subvol->vol->geo.sector_bytes;
+
+	short_lock(&inode->attr_lock);
+	inode->disk_size = MAX(inode->disk_size, MIN(end, inode->attr.size_bytes));
+	inode->used_bytes += added - dropped;
+	inode->attr.used_bytes = align_up(inode->used_bytes, sector_bytes);
+	short_unlock(&inode->attr_lock);
+	inode_mark_dirty(h, inode);
+}
+
+/* Without no-holes, what lies between the old end of the file and the new extent is an item, too. */
+static int fill_gap(struct txn_handle *h, struct fsc_inode *inode, uint64_t start)
+{
+	const struct volume_geometry *geo = &inode->subvol->vol->geo;
+	uint64_t old_end;
+
+	if (geo->incompat_flags & BTRFS_FEATURE_INCOMPAT_NO_HOLES)
+		return 0;
+	short_lock(&inode->attr_lock);
+	old_end = align_up(inode->disk_size, geo->sector_bytes);
+	short_unlock(&inode->attr_lock);
+	return start > old_end ? extent_insert_hole(h, inode, old_end, start - old_end) : 0;
+}
+
+static int replace_extents(struct txn_handle *h, struct piece *p, uint64_t *dropped)
+{
+	struct fsc_inode *inode = p->inode;
+	struct fsc_volume *vol = inode->subvol->vol;
+	uint64_t len = (uint64_t)p->n_pages << vol->pages.page_shift;
+	bool done;
+	int ret =
+		extents_drop(h, inode, p->file_off, p->file_off + len, UINT32_MAX, dropped, &done);
+
+	if (!ret)
+		ret = fill_gap(h, inode, p->file_off);
+	if (ret)
+		return ret;
+	if (!p->logical)
+		return extent_insert_inline(
+			h, inode, page_data(&vol->pages, p->pages[0]), (size_t)p->used_page_bytes);
+	ret = extent_insert_new(h, inode, p->file_off, len, p->logical);
+	if (!ret && p->csums)
+		ret = csum_insert(
+			&h->w, &vol->csum_tree, &vol->geo, p->logical, p->csums, p->n_pages);
+	return ret;
+}
+
+/* Puts what is on disk in the trees. */
+static void piece_insert(struct flusher *f, struct piece *p)
+{
+	struct fsc_volume *vol = f->vol;
+	uint64_t len = (uint64_t)p->n_pages << vol->pages.page_shift, dropped = 0;
+	struct txn_handle h;
+	int ret = p->req.status;
+
+	if (!ret)
+		ret = txn_join(&f->ctx, &f->fw->txns, 8, TXN_USE_GLOBAL, &h);
+	if (ret) {
+		log_limited(LOG_LVL_ERROR, "inode %llu: data at offset %llu was not written: %s",
+			(unsigned long long)p->inode->ino, (unsigned long long)p->file_off,
+			strerror(-ret));
+		if (p->logical)
+			space_free_unused(&f->fw->space, p->logical, len);
+		else if (!p->is_inline)
+			space_unreserve(&f->fw->space, SPACE_DATA, len);
+		piece_end(p, ret);
+		return;
+	}
+	ret = replace_extents(&h, p, &dropped);
+	if (ret) {
+		txn_abort(&h, ret);
+		piece_end(p, ret);
+		return;
+	}
+	extent_written(&h, p->inode, p->logical ? p->file_off + len : p->used_page_bytes,
+		p->logical ? len : p->used_page_bytes, dropped);
+	txn_end(&h);
+	piece_end(p, 0);
+}
+
+static void piece_written(struct io_req *req)
+{
+	struct piece *p = container_of(req, struct piece, req);
+
+	TAILQ_INSERT_TAIL(&p->f->written, p, list);
+}
+
+static void insert_written(struct flusher *f)
+{
+	struct piece *p;
+
+	while ((p = TAILQ_FIRST(&f->written))) {
+		TAILQ_REMOVE(&f->written, p, list);
+		piece_insert(f, p);
+	}
+}
+
+/* ------------------------------------------------------------------- submission */
+
+/* Takes the next run of dirty pages of a file. NULL: there is none, or no memory (*error). */
+static struct piece *take_piece(struct flusher *f, struct fsc_inode *inode, int *error)
+{
+	struct piece *p = calloc(1, sizeof(*p));
+	struct page *page;
+	uint64_t at;
+
+	*error = p ? 0 : -ENOMEM;
+	if (!p)
+		return NULL;
+	short_lock(&inode->owner.lock);
+	page = page_index_next(&inode->dirty, 0, &at);
+	if (page)
+		p->file_off = at << f->vol->pages.page_shift;
+	while (page && p->n_pages < PIECE_PAGES) {
+		/* The dirty index's reference is the piece's now. */
+		page_index_remove(&inode->dirty, at);
+		p->pages[p->n_pages++] = page;
+		page = page_index_lookup(&inode->dirty, ++at);
+	}
+	inode->n_dirty -= p->n_pages;
+	if (p->n_pages)
+		inode->n_writing++;
+	short_unlock(&inode->owner.lock);
+	if (!p->n_pages) {
+		free(p);
+		return NULL;
+	}
+	p->f = f;
+	p->inode = inode;
+	fsc_inode_ref(inode);
+	f->n_pieces++;
+	return p;
+}
+
+/* Whether the piece is a whole small file, to be stored inline. */
+static bool is_inline(struct piece *p)
+{
+	uint64_t size = inode_size(p->inode), page_bytes = p->inode->subvol->vol->geo.sector_bytes;
+	uint32_t room = tree_max_item_bytes(&p->inode->subvol->root) / 2;
+
+	if (p->file_off || p->n_pages != 1 || !size || size >= page_bytes)
+		return false;
+	p->used_page_bytes = size;
+	return size <= MIN(MAX_INLINE, room);
+}
+
+/* Gives the pages that the piece can't hold any more back to the dirty ones. */
+static void shorten_piece(struct piece *p, unsigned n_pages)
+{
+	struct fsc_inode *inode = p->inode;
+	struct page_pool *pool = &inode->subvol->vol->pages;
+	uint64_t first = p->file_off >> pool->page_shift, lost = 0;
+
+	short_lock(&inode->owner.lock);
+	for (unsigned i = n_pages; i < p->n_pages; i++) {
+		/* Written anew meanwhile: that page counts, this one does not. */
+		if (page_index_lookup(&inode->dirty, first + i) ||
+			page_index_insert(&inode->dirty, first + i, p->pages[i])) {
+			page_pool_put(pool, 1, &p->pages[i]);
+			lost++;
+		} else {
+			inode->n_dirty++;
+		}
+	}
+	short_unlock(&inode->owner.lock);
+	p->n_pages = n_pages;
+	if (lost)
+		dirty_unreserve(inode->subvol->vol, lost << pool->page_shift);
+	flusher_note(inode, true);
+}
+
+static int compute_csums(struct piece *p)
+{
+	struct fsc_volume *vol = p->inode->subvol->vol;
+	unsigned bytes = vol->geo.csum_bytes;
+	uint64_t flags;
+
+	short_lock(&p->inode->attr_lock);
+	flags = p->inode->flags;
+	short_unlock(&p->inode->attr_lock);
+	if (flags & BTRFS_INODE_NODATASUM)
+		return 0;
+	p->csums = malloc((size_t)p->n_pages * bytes);
+	if (!p->csums)
+		return -ENOMEM;
+	for (unsigned i = 0; i < p->n_pages; i++) {
+		uint8_t csum[BTRFS_CSUM_SIZE];
+
+		csum_compute(vol->geo.csum_type, page_data(&vol->pages, p->pages[i]),
+			vol->pages.page_bytes, csum);
+		memcpy(p->csums + (size_t)i * bytes, csum, bytes);
+	}
+	return 0;
+}
+
+static void submit_piece(struct piece *p, uint64_t physical)
+{
+	struct fsc_volume *vol = p->inode->subvol->vol;
+	unsigned n_iov = 0;
+
+	for (unsigned i = 0; i < p->n_pages; i++) {
+		char *data = page_data(&vol->pages, p->pages[i]);
+		struct iovec *last = n_iov ? &p->iov[n_iov - 1] : NULL;
+
+		if (last && (char *)last->iov_base + last->iov_len == data)
+			last->iov_len += vol->pages.page_bytes;
+		else
+			p->iov[n_iov++] = (struct iovec){data, vol->pages.page_bytes};
+	}
+	p->req.op = IO_WRITE;
+	p->req.physical = physical;
+	p->req.iov = p->iov;
+	p->req.n_iov = n_iov;
+	p->req.len_bytes = (size_t)p->n_pages << vol->pages.page_shift;
+	p->req.done = piece_written;
+	dev_submit(vol->dev, p->f->ctx.thread, &p->req);
+}
+
+/* The second copy, for data DUP; waits, since it is rare. */
+static int write_other_copies(struct piece *p, const struct chunk_place *place)
+{
+	struct fsc_volume *vol = p->inode->subvol->vol;
+	int ret = 0;
+
+	for (unsigned m = 1; m < place->n_mirrors; m++)
+		for (unsigned i = 0; i < p->n_pages && !ret; i++)
+			ret = dev_rw_sync(vol->dev, p->f->ctx.thread, IO_WRITE,
+				place->physical[m] + ((uint64_t)i << vol->pages.page_shift),
+				page_data(&vol->pages, p->pages[i]), vol->pages.page_bytes);
+	return ret;
+}
+
+/* An address for the piece, or for the first part of it. */
+static int allocate(struct flusher *f, struct piece *p)
+{
+	unsigned shift = f->vol->pages.page_shift;
+	uint64_t want = (uint64_t)p->n_pages << shift, got;
+	int ret = space_alloc(
+		&f->ctx, &f->fw->space, SPACE_DATA, 1u << shift, want, 0, &p->logical, &got);
+
+	if (!ret && got < want)
+		shorten_piece(p, (unsigned)(got >> shift));
+	return ret;
+}
+
+static void start_piece(struct flusher *f, struct piece *p)
+{
+	struct chunk_place place;
+	int ret = 0;
+
+	p->is_inline = is_inline(p);
+	if (p->is_inline) {
+		space_unreserve(&f->fw->space, SPACE_DATA, f->vol->pages.page_bytes);
+		TAILQ_INSERT_TAIL(&f->written, p, list);
+		return;
+	}
+	ret = allocate(f, p);
+	if (!ret)
+		ret = chunk_map_lookup(&f->vol->chunks, p->logical, &place);
+	if (!ret)
+		ret = compute_csums(p);
+	if (!ret)
+		ret = write_other_copies(p, &place);
+	if (ret) {
+		p->req.status = ret;
+		TAILQ_INSERT_TAIL(&f->written, p, list);
+		return;
+	}
+	submit_piece(p, place.physical[0]);
+}
+
+/* Nothing is to be written any more: those who wait go on (a piece's end does that otherwise). */
+static void file_is_clean(struct fsc_inode *inode)
+{
+	struct inode_sync *syncs = NULL;
+	int error = 0;
+
+	short_lock(&inode->owner.lock);
+	if (!inode->n_dirty && !inode->n_writing) {
+		syncs = inode->syncs;
+		inode->syncs = NULL;
+		error = inode->write_error;
+		if (syncs)
+			inode->write_error = 0;
+	}
+	short_unlock(&inode->owner.lock);
+	syncs_continue(inode, syncs, error);
+}
+
+static void write_file(struct flusher *f, struct fsc_inode *inode)
+{
+	struct piece *p;
+	int error;
+
+	while ((p = take_piece(f, inode, &error))) {
+		start_piece(f, p);
+		while (f->n_pieces > MAX_PIECES) {
+			insert_written(f);
+			if (f->n_pieces > MAX_PIECES)
+				fsc_thread_wait(f->ctx.thread);
+		}
+	}
+	if (error)
+		flusher_note(inode, false);
+	else
+		file_is_clean(inode);
+}
+
+/* ------------------------------------------------------------------ dead inodes */
+
+static struct fsc_inode *pick_dead(struct flusher *f)
+{
+	struct fsc_inode *inode;
+
+	short_lock(&f->fw->lock);
+	inode = TAILQ_FIRST(&f->fw->dead_inodes);
+	if (inode)
+		TAILQ_REMOVE(&f->fw->dead_inodes, inode, dead_link);
+	short_unlock(&f->fw->lock);
+	return inode;
+}
+
+/* One batch of a dead inode's items. *done: it is gone, with its orphan item. */
+static int delete_batch(struct flusher *f, struct fsc_inode *inode, bool *done)
+{
+	struct txn_handle h;
+	int ret = txn_join(&f->ctx, &f->fw->txns, 64, TXN_USE_GLOBAL, &h);
+
+	if (ret)
+		return ret;
+	ret = inode_items_delete(&h, inode, DELETE_BATCH, done);
+	if (!ret && *done)
+		ret = orphan_remove(&h, inode->subvol, inode->ino);
+	if (ret)
+		txn_abort(&h, ret);
+	else
+		txn_end(&h);
+	return ret;
+}
+
+static void delete_dead(struct flusher *f)
+{
+	struct fsc_inode *inode = pick_dead(f);
+	bool done = false;
+
+	if (!inode)
+		return;
+	dirty_discard(inode, 0);
+	/* What is on its way would come back. */
+	while (inode->n_writing) {
+		insert_written(f);
+		if (inode->n_writing)
+			fsc_thread_wait(f->ctx.thread);
+	}
+	if (delete_batch(f, inode, &done) || done)
+		fsc_inode_put(inode);
+	else
+		flusher_delete(inode);
+}
+
+/* ------------------------------------------------------------------------- main */
+
+static bool has_dead(struct flusher *f)
+{
+	bool has;
+
+	short_lock(&f->fw->lock);
+	has = !TAILQ_EMPTY(&f->fw->dead_inodes);
+	short_unlock(&f->fw->lock);
+	return has;
+}
+
+/* One round. False: there is nothing to do for wait_ns (0: until it is woken). */
+static bool work(struct flusher *f, uint64_t *wait_ns)
+{
+	struct fsc_inode *inode = pick_file(f, wait_ns);
+	bool did = inode;
+
+	if (inode) {
+		write_file(f, inode);
+		fsc_inode_put(inode);
+	}
+	if (!TAILQ_EMPTY(&f->written)) {
+		insert_written(f);
+		did = true;
+	}
+	if (has_dead(f)) {
+		delete_dead(f);
+		did = true;
+	}
+	return did;
+}
+
+static bool is_stopping(struct flusher *f)
+{
+	bool stopping;
+
+	short_lock(&f->fw->lock);
+	stopping = f->fw->stopping;
+	short_unlock(&f->fw->lock);
+	return stopping;
+}
+
+static void *flusher_main(void *arg)
+{
+	struct fsc_volume *vol = arg;
+	struct flusher f = {.vol = vol, .fw = vol->w};
+
+	TAILQ_INIT(&f.written);
+	vol->w->start_error = fsc_thread_create(&vol->w->flusher_thread);
+	sem_post(&vol->w->started);
+	if (vol->w->start_error)
+		return NULL;
+	f.ctx.thread = vol->w->flusher_thread;
+	for (;;) {
+		uint64_t wait_ns;
+		bool stopping = is_stopping(&f);
+
+		if (work(&f, &wait_ns))
+			continue;
+		if (stopping && !f.n_pieces)
+			break;
+		if (wait_ns)
+			thread_wait_for(f.ctx.thread, wait_ns);
+		else
+			fsc_thread_wait(f.ctx.thread);
+	}
+	fsc_thread_destroy(vol->w->flusher_thread);
+	return NULL;
+}
+
+int flusher_start(struct fsc_volume *vol)
+{
+	struct fs_writing *fw = vol->w;
+	int ret;
+
+	sem_init(&fw->started, 0, 0);
+	ret = -pthread_create(&fw->flusher, NULL, flusher_main, vol);
+	if (ret)
+		return ret;
+	while (sem_wait(&fw->started))
+		;
+	if (fw->start_error)
+		pthread_join(fw->flusher, NULL);
+	else
+		fw->has_flusher = true;
+	return fw->start_error;
+}
+
+void flusher_stop(struct fsc_volume *vol)
+{
+	struct fs_writing *fw = vol->w;
+
+	if (!fw->has_flusher)
+		return;
+	short_lock(&fw->lock);
+	fw->stopping = true;
+	short_unlock(&fw->lock);
+	fsc_thread_wake(fw->flusher_thread);
+	pthread_join(fw->flusher, NULL);
+	sem_destroy(&fw->started);
+	fw->has_flusher = false;
+}

@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* fsc_setattr() of fscore.h, and with it both directions of truncation. */
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/util.h"
+#include "fscore/file/extent_write.h"
+#include "fscore/file/inode_write.h"
+#include "fscore/file/writeback.h"
+#include "fscore/file/xattr.h"
+
+#define FILE_SIZE_MAX  ((uint64_t)INT64_MAX)
+#define TRUNCATE_ITEMS 500u /* in one transaction */
+
+/* ------------------------------------------------------------------- truncation */
+
+/*
+ * Makes the page in which the file ends (or will end) a new, dirty one, with zeros behind `size`:
+ * so that what was there does not come back when the file grows, and an inline extent is written
+ * anew.
+ */
+static int rewrite_edge(struct fsc_ctx *ctx, struct fsc_inode *inode, uint64_t size)
+{
+	struct page_pool *pool = &inode->subvol->vol->pages;
+	uint64_t at = size >> pool->page_shift;
+	size_t keep = size & (pool->page_bytes - 1);
+	struct fsc_read rd = {.file_off = at << pool->page_shift, .len_bytes = keep};
+	struct page *page;
+	size_t done = 0;
+	char *data;
+	int ret = dirty_reserve(ctx, inode->subvol->vol, pool->page_bytes);
+
+	if (ret)
+		return ret;
+	while (!page_pool_take(pool, 1, &page, true))
+		page_pool_wait_sync(ctx, pool);
+	data = page_data(pool, page);
+	memset(data, 0, pool->page_bytes);
+	ret = fsc_read(ctx, inode, &rd);
+	for (unsigned k = 0; !ret && k < rd.n_iov; k++) {
+		memcpy(data + done, rd.iov[k].iov_base, rd.iov[k].iov_len);
+		done += rd.iov[k].iov_len;
+	}
+	fsc_read_release(&rd);
+	if (!ret)
+		ret = pages_replace(inode, at, 1, &page);
+	if (ret) {
+		page_pool_put(pool, 1, &page);
+		dirty_unreserve(inode->subvol->vol, pool->page_bytes);
+		return ret;
+	}
+	flusher_note(inode, false);
+	return 0;
+}
+
+static void set_size(struct fsc_inode *inode, uint64_t size)
+{
+	short_lock(&inode->attr_lock);
+	inode->attr.size_bytes = size;
+	short_unlock(&inode->attr_lock);
+}
+
+/* In h's transaction, the size on disk is this one. */
+static void set_disk_size(
+	struct txn_handle *h, struct fsc_inode *inode, uint64_t size, uint64_t dropped)
+{
+	short_lock(&inode->attr_lock);
+	inode->disk_size = size;
+	inode->used_bytes -= dropped;
+	inode->attr.used_bytes = align_up(inode->used_bytes, inode->subvol->vol->geo.sector_bytes);
+	short_unlock(&inode->attr_lock);
+	inode_mark_dirty(h, inode);
+}
+
+/* Drops what lies behind the new end, in as many transactions as it takes. */
+static int drop_behind(struct fsc_ctx *ctx, struct fsc_inode *inode, uint64_t size)
+{
+	struct fsc_volume *vol = inode->subvol->vol;
+	uint64_t start = align_up(size, vol->geo.sector_bytes);
+	bool done = false;
+
+	while (!done) {
+		uint64_t dropped = 0;
+		struct txn_handle h;
+		int ret = txn_join(ctx, &vol->w->txns, 32, TXN_USE_GLOBAL, &h);
+
+		if (ret)
+			return ret;
+		ret = extents_drop(&h, inode, start, UINT64_MAX - vol->geo.sector_bytes + 1,
+			TRUNCATE_ITEMS, &dropped, &done);
+		if (ret) {
+			txn_abort(&h, ret);
+			return -EIO;
+		}
+		/* Until the last batch the end on disk stays behind what is still there. */
+		set_disk_size(&h, inode, done ? size : inode->disk_size, dropped);
+		txn_end(&h);
+	}
+	return 0;
+}
+
+static int shrink(struct fsc_ctx *ctx, struct fsc_inode *inode, uint64_t size)
+{
+	struct page_pool *pool = &inode->subvol->vol->pages;
+	uint64_t from = (size + pool->page_bytes - 1) >> pool->page_shift;
+	int ret = 0;
+
+	if (size & (pool->page_bytes - 1))
+		ret = rewrite_edge(ctx, inode, size);
+	if (ret)
+		return ret;
+	set_size(inode, size);
+	dirty_discard(inode, from);
+	ret = writing_wait(ctx, inode);
+	if (ret)
+		return ret;
+	pages_drop(inode, from);
+	return drop_behind(ctx, inode, size);
+}
+
+/* Without no-holes, the new part is an item. */
+static int insert_grown_hole(struct txn_handle *h, struct fsc_inode *inode, uint64_t size)
+{
+	const struct volume_geometry *geo = &inode->subvol->vol->geo;
+	uint64_t from, to = align_up(size, geo->sector_bytes);
+
+	if (geo->incompat_flags & BTRFS_FEATURE_INCOMPAT_NO_HOLES)
+		return 0;
+	short_lock(&inode->attr_lock);
+	from = align_up(inode->disk_size, geo->sector_bytes);
+	short_unlock(&inode->attr_lock);
+	return from < to ? extent_insert_hole(h, inode, from, to - from) : 0;
+}
+
+static int grow(struct fsc_ctx *ctx, struct fsc_inode *inode, uint64_t old, uint64_t size)
+{
+	struct fsc_volume *vol = inode->subvol->vol;
+	struct txn_handle h;
+	int ret = 0;
+
+	/* An inline extent is the whole file: it becomes another one, or a regular one. */
+	if (old && old < vol->geo.sector_bytes)
+		ret = rewrite_edge(ctx, inode, old);
+	/* What is dirty ends before the old end: it must be in the trees before the hole. */
+	if (!ret && !(vol->geo.incompat_flags & BTRFS_FEATURE_INCOMPAT_NO_HOLES))
+		ret = flush_wait(ctx, inode);
+	if (!ret)
+		ret = txn_join(ctx, &vol->w->txns, 4, 0, &h);
+	if (ret)
+		return ret;
+	ret = insert_grown_hole(&h, inode, size);
+	if (ret) {
+		txn_abort(&h, ret);
+		return -EIO;
+	}
+	set_size(inode, size);
+	set_disk_size(&h, inode, size, 0);
+	txn_end(&h);
+	return 0;
+}
+
+static int change_size(struct fsc_ctx *ctx, struct fsc_inode *inode, uint64_t size)
+{
+	uint64_t old = inode_size(inode);
+
+	if (size < old)
+		return shrink(ctx, inode, size);
+	return size > old ? grow(ctx, inode, old, size) : 0;
+}
+
+/* ------------------------------------------------------------------- attributes */
+
+static void set_attrs_locked(
+	struct fsc_inode *inode, const struct fsc_setattr *set, struct fsc_time now)
+{
+	struct fsc_attr *a = &inode->attr;
+
+	inode_changed_locked(inode, now);
+	if (set->mask & FSC_SET_MODE)
+		a->mode = (a->mode & S_IFMT) | (set->mode & 07777);
+	if (set->mask & FSC_SET_UID)
+		a->uid = set->uid;
+	if (set->mask & FSC_SET_GID)
+		a->gid = set->gid;
+	if (set->mask & FSC_SET_ATIME)
+		a->atime = set->atime;
+	if (set->mask & FSC_SET_MTIME)
+		a->mtime = set->mtime;
+	if (set->mask & FSC_SET_ATIME_NOW)
+		a->atime = a->ctime;
+	if (set->mask & (FSC_SET_MTIME_NOW | FSC_SET_SIZE) && !(set->mask & FSC_SET_MTIME))
+		a->mtime = a->ctime;
+}
+
+static int check_setattr(struct fsc_inode *inode, const struct fsc_setattr *set)
+{
+	int ret = inode_check_writable(inode);
+
+	if (ret || !(set->mask & FSC_SET_SIZE))
+		return ret;
+	if (S_ISDIR(inode->attr.mode))
+		return -EISDIR;
+	if (!S_ISREG(inode->attr.mode))
+		return -EINVAL;
+	return set->size_bytes > FILE_SIZE_MAX ? -EFBIG : 0;
+}
+
+/* -ESTALE, -EREMCHG: what was asked for does not fit what there is. */
+static int check_state(struct fsc_inode *inode, const struct fsc_setattr *set)
+{
+	int ret = 0;
+
+	short_lock(&inode->attr_lock);
+	if (inode->unlinked)
+		ret = -ESTALE;
+	else if (set->has_guard &&
+		(set->guard.sec != inode->attr.ctime.sec ||
+			set->guard.nsec != inode->attr.ctime.nsec))
+		ret = -EREMCHG;
+	short_unlock(&inode->attr_lock);
+	return ret;
+}
+
+static int setattr_locked(
+	struct fsc_ctx *ctx, struct fsc_inode *inode, const struct fsc_setattr *set)
+{
+	struct txn_handle h;
+	bool has_verifier = false;
+	int ret = check_state(inode, set);
+
+	if (!ret && S_ISREG(inode->attr.mode))
+		ret = verifier_exists(ctx, inode, &has_verifier);
+	if (!ret && has_verifier && (ctx->flags & FSC_NOWAIT)) {
+		ctx->blocked = FSC_BLOCKED_TXN;
+		ret = -EAGAIN;
+	}
+	if (!ret && (set->mask & FSC_SET_SIZE))
+		ret = change_size(ctx, inode, set->size_bytes);
+	if (!ret)
+		ret = txn_join(ctx, &inode->subvol->vol->w->txns, 2, TXN_USE_GLOBAL, &h);
+	if (ret)
+		return ret;
+	if (has_verifier)
+		ret = verifier_drop(&h, inode);
+	short_lock(&inode->attr_lock);
+	set_attrs_locked(inode, set, time_now());
+	short_unlock(&inode->attr_lock);
+	inode_mark_dirty(&h, inode);
+	if (ret)
+		txn_abort(&h, ret);
+	else
+		txn_end(&h);
+	return ret;
+}
+
+int fsc_setattr(struct fsc_ctx *ctx, struct fsc_inode *inode, const struct fsc_setattr *set)
+{
+	int ret = check_setattr(inode, set);
+
+	if (!ret && (set->mask & FSC_SET_SIZE) && (ctx->flags & FSC_NOWAIT)) {
+		ctx->blocked = FSC_BLOCKED_TXN;
+		ret = -EAGAIN;
+	}
+	if (!ret)
+		ret = inode_lock(ctx, inode);
+	if (ret)
+		return ret;
+	ret = setattr_locked(ctx, inode, set);
+	inode_unlock(inode);
+	return ret;
+}

@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * fsc_write() of fscore.h: copies what is written into new pages and puts them in the cache.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/util.h"
+#include "fscore/file/inode_write.h"
+#include "fscore/file/writeback.h"
+
+#define FILE_SIZE_MAX ((uint64_t)INT64_MAX)
+
+struct write_op {
+	struct fsc_inode *inode;
+	struct page_pool *pool;
+	uint64_t file_off, end;
+	uint64_t first; /* page */
+	unsigned n_pages;
+	struct page **pages; /* new; NULL once they have been given away */
+};
+
+/* ---------------------------------------------------------------- old content */
+
+/*
+ * Fills a new page with what the file has there now: for a write that does not cover it all.
+ * Beyond the end of the file that is zeros.
+ */
+static int fill_old(struct fsc_ctx *ctx, struct write_op *op, unsigned i)
+{
+	char *data = page_data(op->pool, op->pages[i]);
+	struct fsc_read rd = {.file_off = (op->first + i) << op->pool->page_shift,
+		.len_bytes = op->pool->page_bytes};
+	struct fsc_ctx blocking = {.thread = ctx->thread};
+	size_t done = 0;
+	int ret;
+
+	if (rd.file_off >= inode_size(op->inode)) {
+		memset(data, 0, op->pool->page_bytes);
+		return 0;
+	}
+	ret = fsc_read(&blocking, op->inode, &rd);
+	for (unsigned k = 0; !ret && k < rd.n_iov; k++) {
+		memcpy(data + done, rd.iov[k].iov_base, rd.iov[k].iov_len);
+		done += rd.iov[k].iov_len;
+	}
+	memset(data + done, 0, op->pool->page_bytes - done);
+	fsc_read_release(&rd);
+	return ret;
+}
+
+/* Whether the old content of a page is at hand, or there is none: for a try without waiting. */
+static bool old_is_cached(struct write_op *op, unsigned i)
+{
+	struct page *page;
+	bool cached;
+
+	if ((op->first + i) << op->pool->page_shift >= inode_size(op->inode))
+		return true;
+	short_lock(&op->inode->owner.lock);
+	page = page_index_lookup(&op->inode->index, op->first + i);
+	cached = page && page->state == PAGE_UPTODATE;
+	short_unlock(&op->inode->owner.lock);
+	return cached;
+}
+
+static bool is_partial(const struct write_op *op, unsigned i)
+{
+	uint64_t start = (op->first + i) << op->pool->page_shift;
+
+	return start < op->file_off || start + op->pool->page_bytes > op->end;
+}
+
+static int fill_partial(struct fsc_ctx *ctx, struct write_op *op, unsigned i)
+{
+	if (!is_partial(op, i))
+		return 0;
+	/* Nobody else writes to the file meanwhile; what is cached may be evicted, though. */
+	if ((ctx->flags & FSC_NOWAIT) && !old_is_cached(op, i)) {
+		ctx->blocked = FSC_BLOCKED_CACHE;
+		return -EAGAIN;
+	}
+	return fill_old(ctx, op, i);
+}
+
+static int fill_edges(struct fsc_ctx *ctx, struct write_op *op)
+{
+	int ret = fill_partial(ctx, op, 0);
+
+	if (!ret && op->n_pages > 1)
+		ret = fill_partial(ctx, op, op->n_pages - 1);
+	return ret;
+}
+
+/* --------------------------------------------------------------------- content */
+
+static void copy_in(struct write_op *op, const struct iovec *iov, unsigned n_iov)
+{
+	uint64_t pos = op->file_off;
+
+	for (unsigned k = 0; k < n_iov; k++) {
+		const char *from = iov[k].iov_base;
+		size_t left = iov[k].iov_len;
+
+		while (left) {
+			uint64_t at = (pos >> op->pool->page_shift) - op->first;
+			size_t within = pos & (op->pool->page_bytes - 1);
+			size_t n = MIN(left, op->pool->page_bytes - within);
+
+			memcpy((char *)page_data(op->pool, op->pages[at]) + within, from, n);
+			from += n;
+			pos += n;
+			left -= n;
+		}
+	}
+}
+
+static void attrs_written(struct write_op *op)
+{
+	struct fsc_inode *inode = op->inode;
+	struct fsc_attr *a = &inode->attr;
+
+	short_lock(&inode->attr_lock);
+	if (op->end > a->size_bytes)
+		a->size_bytes = op->end;
+	inode_changed_locked(inode, time_now());
+	a->mtime = a->ctime;
+	a->mode &= ~(uint32_t)S_ISUID;
+	if (a->mode & S_IXGRP)
+		a->mode &= ~(uint32_t)S_ISGID;
+	short_unlock(&inode->attr_lock);
+}
+
+static int take_new_pages(struct fsc_ctx *ctx, struct write_op *op)
+{
+	unsigned got;
+
+	op->pages = calloc(op->n_pages, sizeof(*op->pages));
+	if (!op->pages)
+		return -ENOMEM;
+	got = page_pool_take(op->pool, op->n_pages, op->pages, !(ctx->flags & FSC_NOWAIT));
+	if (got == op->n_pages)
+		return 0;
+	page_pool_put(op->pool, got, op->pages);
+	free(op->pages);
+	op->pages = NULL;
+	ctx->blocked = FSC_BLOCKED_PAGE;
+	return -EAGAIN;
+}
+
+/* All pages, or none; a thread that may wait has the flusher make some clean. */
+static int take_pages(struct fsc_ctx *ctx, struct write_op *op)
+{
+	int ret = take_new_pages(ctx, op);
+
+	while (ret == -EAGAIN && !(ctx->flags & FSC_NOWAIT)) {
+		page_pool_wait_sync(ctx, op->pool);
+		ret = take_new_pages(ctx, op);
+	}
+	return ret;
+}
+
+static void give_back(struct write_op *op)
+{
+	if (!op->pages)
+		return;
+	page_pool_put(op->pool, op->n_pages, op->pages);
+	free(op->pages);
+	op->pages = NULL;
+}
+
+/* With op_lock held and the space reserved. */
+static int write_locked(
+	struct fsc_ctx *ctx, struct write_op *op, const struct iovec *iov, unsigned n_iov)
+{
+	int ret = take_pages(ctx, op);
+
+	if (!ret)
+		ret = fill_edges(ctx, op);
+	if (!ret) {
+		copy_in(op, iov, n_iov);
+		ret = pages_replace(op->inode, op->first, op->n_pages, op->pages);
+	}
+	if (ret) {
+		give_back(op);
+		return ret;
+	}
+	free(op->pages);
+	op->pages = NULL;
+	attrs_written(op);
+	flusher_note(op->inode, false);
+	return 0;
+}
+
+static int check_write(struct fsc_inode *inode, uint64_t file_off, uint64_t len)
+{
+	if (S_ISDIR(inode->attr.mode))
+		return -EISDIR;
+	if (!S_ISREG(inode->attr.mode) || len > FSC_READ_MAX)
+		return -EINVAL;
+	if (file_off > FILE_SIZE_MAX || len > FILE_SIZE_MAX - file_off)
+		return -EFBIG;
+	return inode_check_writable(inode);
+}
+
+static bool is_stale(struct fsc_inode *inode)
+{
+	bool stale;
+
+	short_lock(&inode->attr_lock);
+	stale = inode->unlinked;
+	short_unlock(&inode->attr_lock);
+	return stale;
+}
+
+int fsc_write(struct fsc_ctx *ctx, struct fsc_inode *inode, uint64_t file_off,
+	const struct iovec *iov, unsigned n_iov)
+{
+	struct write_op op = {.inode = inode,
+		.pool = &inode->subvol->vol->pages,
+		.file_off = file_off,
+		.end = file_off};
+	uint64_t reserved;
+	int ret;
+
+	for (unsigned i = 0; i < n_iov; i++)
+		op.end += iov[i].iov_len;
+	ret = check_write(inode, file_off, op.end - file_off);
+	if (ret || op.end == file_off)
+		return ret;
+	op.first = file_off >> op.pool->page_shift;
+	op.n_pages = (unsigned)(((op.end - 1) >> op.pool->page_shift) - op.first) + 1;
+	reserved = (uint64_t)op.n_pages << op.pool->page_shift;
+	/* Before the lock: what makes room may need this file. What was dirty already is given back. */
+	ret = dirty_reserve(ctx, inode->subvol->vol, reserved);
+	if (ret)
+		return ret;
+	ret = inode_lock(ctx, inode);
+	if (!ret) {
+		ret = is_stale(inode) ? -ESTALE : write_locked(ctx, &op, iov, n_iov);
+		inode_unlock(inode);
+	}
+	if (ret)
+		dirty_unreserve(inode->subvol->vol, reserved);
+	return ret;
+}

@@ -1,0 +1,410 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "fscore/txn/txn.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/util.h"
+#include "fscore/txn/txn_private.h"
+
+struct txn *txn_create(struct txns *txns, uint64_t id)
+{
+	const struct txn_config *c = &txns->config;
+	struct txn *txn = calloc(1, sizeof(*txn));
+
+	if (!txn)
+		return NULL;
+	if (delayed_refs_init(&txn->refs_owed)) {
+		free(txn);
+		return NULL;
+	}
+	txn->id = id;
+	txn->state = TXN_RUNNING;
+	txn->extents = (struct extents){
+		.geo = c->geo,
+		.extent_tree = c->extent_tree,
+		.csum_tree = c->csum_tree,
+		.space = c->space,
+		.refs = &txn->refs_owed,
+	};
+	return txn;
+}
+
+void txn_free(struct txn *txn)
+{
+	if (!txn)
+		return;
+	for (size_t i = 0; i < txn->n_dirty; i++)
+		meta_put(txn->dirty[i]);
+	free(txn->dirty);
+	delayed_refs_fini(&txn->refs_owed);
+	free(txn);
+}
+
+void txn_handle_init(struct txn_handle *h, struct fsc_ctx *ctx, struct txns *txns, struct txn *txn)
+{
+	*h = (struct txn_handle){
+		.w = {.ctx = ctx, .ops = &txn_tree_ops, .generation = txn->id},
+		.txns = txns,
+		.txn = txn,
+	};
+}
+
+void txn_post_waiters(struct txn_waiter *list, int status)
+{
+	while (list) {
+		struct txn_waiter *w = list;
+
+		list = w->next;
+		w->status = status;
+		fsc_thread_post(w->thread, &w->msg);
+	}
+}
+
+void txn_set_error(struct txns *txns, int error)
+{
+	bool first;
+
+	short_lock(&txns->lock);
+	first = !txns->error;
+	if (first)
+		txns->error = error;
+	short_unlock(&txns->lock);
+	if (!first)
+		return;
+	log_error("transaction aborted: %s; the volume is read-only now", strerror(-error));
+	fsc_thread_wake(txns->thread);
+	if (txns->config.aborted)
+		txns->config.aborted(txns->config.arg, error);
+}
+
+/* ---------------------------------------------------------------- start, stop */
+
+static void free_txns(struct txns *txns)
+{
+	txn_free(txns->running);
+	sem_destroy(&txns->started);
+	short_lock_fini(&txns->lock);
+}
+
+int txns_start(struct txns *txns, const struct txn_config *config)
+{
+	int ret;
+
+	memset(txns, 0, sizeof(*txns));
+	txns->config = *config;
+	txns->durable_id = GET(config->super, generation);
+	short_lock_init(&txns->lock, RANK_TXN);
+	txns->running = txn_create(txns, txns->durable_id + 1);
+	if (!txns->running)
+		return -ENOMEM;
+	sem_init(&txns->started, 0, 0);
+	ret = -pthread_create(&txns->committer, NULL, txn_committer_main, txns);
+	if (!ret) {
+		while (sem_wait(&txns->started))
+			;
+		ret = txns->start_error;
+		txns->has_committer = !ret;
+		if (ret)
+			pthread_join(txns->committer, NULL);
+	}
+	if (ret)
+		free_txns(txns);
+	return ret;
+}
+
+int txns_stop(struct fsc_thread *t, struct txns *txns)
+{
+	struct fsc_ctx ctx = {.thread = t};
+	int ret;
+
+	if (!txns->has_committer)
+		return 0;
+	ret = txn_commit(&ctx, txns);
+	short_lock(&txns->lock);
+	txns->stopping = true;
+	short_unlock(&txns->lock);
+	fsc_thread_wake(txns->thread);
+	pthread_join(txns->committer, NULL);
+	txns->has_committer = false;
+	free_txns(txns);
+	return ret;
+}
+
+/* -------------------------------------------------------------------- waiting */
+
+/* A thread that waits for a message; lives on its stack. */
+struct sync_wait {
+	struct txn_waiter waiter;
+	bool done;
+};
+
+static void sync_done(struct fsc_msg *msg)
+{
+	container_of(msg, struct sync_wait, waiter.msg)->done = true;
+}
+
+static void sync_wait_init(struct sync_wait *sw, struct fsc_thread *t)
+{
+	*sw = (struct sync_wait){.waiter = {.thread = t, .msg.fn = sync_done}};
+}
+
+static int sync_wait_for(struct sync_wait *sw)
+{
+	while (!sw->done)
+		fsc_thread_wait(sw->waiter.thread);
+	return sw->waiter.status;
+}
+
+bool txn_wait_durable(struct txns *txns, uint64_t id, struct txn_waiter *w)
+{
+	struct txn *txn;
+	bool waits = true;
+	int error;
+
+	short_lock(&txns->lock);
+	error = txns->error;
+	txn = txns->committing && id <= txns->committing->id ? txns->committing : txns->running;
+	if (id <= txns->durable_id) {
+		waits = false;
+	} else if (!error) {
+		w->next = txn->waiters;
+		txn->waiters = w;
+		txn->wanted = true;
+	}
+	short_unlock(&txns->lock);
+	if (!waits)
+		return false;
+	if (error) {
+		w->next = NULL;
+		txn_post_waiters(w, -EIO);
+	} else {
+		fsc_thread_wake(txns->thread);
+	}
+	return true;
+}
+
+int txn_commit(struct fsc_ctx *ctx, struct txns *txns)
+{
+	uint64_t id = txn_last_changed(txns);
+	struct sync_wait sw;
+
+	sync_wait_init(&sw, ctx->thread);
+	if (!id || !txn_wait_durable(txns, id, &sw.waiter))
+		return 0;
+	return sync_wait_for(&sw);
+}
+
+uint64_t txn_last_changed(struct txns *txns)
+{
+	uint64_t id = 0;
+
+	short_lock(&txns->lock);
+	if (txns->running->changed)
+		id = txns->running->id;
+	else if (txns->committing)
+		id = txns->committing->id;
+	short_unlock(&txns->lock);
+	return id;
+}
+
+uint64_t txn_running_id(struct txns *txns)
+{
+	uint64_t id;
+
+	short_lock(&txns->lock);
+	id = txns->running->id;
+	short_unlock(&txns->lock);
+	return id;
+}
+
+void txn_stats_get(struct txns *txns, struct txn_stats *out)
+{
+	short_lock(&txns->lock);
+	*out = txns->stats;
+	short_unlock(&txns->lock);
+}
+
+/* ----------------------------------------------------------------------- join */
+
+/* Whether so much is dirty that others should wait for the commit. */
+static bool is_full(const struct txns *txns)
+{
+	size_t dirty = txns->running->n_dirty;
+
+	if (txns->committing)
+		dirty += txns->committing->n_dirty;
+	return dirty > meta_dirty_limit(txns->config.meta);
+}
+
+/*
+ * Counts a handle in the running transaction. -EAGAIN: it takes none now; sw, if given, is
+ * told when to try again.
+ */
+static int try_join(struct txns *txns, struct txn **out, struct sync_wait *sw)
+{
+	bool wake = false;
+	int ret = 0;
+
+	short_lock(&txns->lock);
+	if (txns->error) {
+		ret = -EROFS;
+	} else if (txns->running->state == TXN_RUNNING && !is_full(txns)) {
+		*out = txns->running;
+		(*out)->n_handles++;
+		if (!(*out)->changed) {
+			(*out)->changed = true;
+			(*out)->first_change_ns = clock_now_ns();
+			wake = true;
+		}
+	} else {
+		ret = -EAGAIN;
+		txns->running->wanted = true;
+		wake = true;
+		if (sw) {
+			sw->waiter.next = txns->joiners;
+			txns->joiners = &sw->waiter;
+		}
+	}
+	short_unlock(&txns->lock);
+	if (wake)
+		fsc_thread_wake(txns->thread);
+	return ret;
+}
+
+static int join_running(struct fsc_ctx *ctx, struct txns *txns, struct txn **out)
+{
+	bool nowait = ctx->flags & FSC_NOWAIT;
+
+	for (;;) {
+		struct sync_wait sw;
+		int ret;
+
+		sync_wait_init(&sw, ctx->thread);
+		ret = try_join(txns, out, nowait ? NULL : &sw);
+		if (ret != -EAGAIN)
+			return ret;
+		if (nowait) {
+			ctx->blocked = FSC_BLOCKED_TXN;
+			return ret;
+		}
+		sync_wait_for(&sw);
+	}
+}
+
+static void leave(struct txns *txns, struct txn *txn)
+{
+	struct txn_waiter *idle = NULL;
+
+	short_lock(&txns->lock);
+	if (--txn->n_handles == 0) {
+		idle = txns->idle;
+		txns->idle = NULL;
+	}
+	short_unlock(&txns->lock);
+	txn_post_waiters(idle, 0);
+}
+
+/*
+ * A new chunk, when one is wanted. The chunk code lets one call in at a time; a second
+ * one finds that none is wanted any more.
+ */
+static int make_chunks(struct txn_handle *h)
+{
+	struct space *space = h->txns->config.space;
+	static const enum space_type types[] = {SPACE_SYSTEM, SPACE_METADATA};
+	int ret = 0;
+
+	for (unsigned i = 0; i < ARRAY_SIZE(types) && !ret; i++)
+		if (space_wants_chunk(space, types[i]))
+			ret = space_alloc_chunk(&h->w, space, types[i]);
+	return ret == -ENOSPC ? 0 : ret;
+}
+
+/* Room in memory for the metadata that the handle may need, and the promise of it. */
+static int reserve(struct fsc_ctx *ctx, struct txns *txns, uint64_t bytes, unsigned flags)
+{
+	int ret = space_reserve(txns->config.space, SPACE_METADATA, bytes, flags & TXN_USE_GLOBAL);
+
+	if (ret == -ENOSPC && (ctx->flags & FSC_NOWAIT)) {
+		ctx->blocked = FSC_BLOCKED_SPACE;
+		return -EAGAIN;
+	}
+	return ret;
+}
+
+/* As reserve(), and when there is no room, makes some. No handle is held. */
+static int reserve_hard(struct fsc_ctx *ctx, struct txns *txns, uint64_t bytes, unsigned flags)
+{
+	int ret = reserve(ctx, txns, bytes, flags);
+
+	if (ret == -ENOSPC) {
+		/* What the last transactions have freed can be used once they are on disk. */
+		ret = txn_commit(ctx, txns);
+		if (!ret)
+			ret = reserve(ctx, txns, bytes, flags);
+	}
+	return ret;
+}
+
+int txn_join(struct fsc_ctx *ctx, struct txns *txns, unsigned n_items, unsigned flags,
+	struct txn_handle *h)
+{
+	uint64_t bytes = space_items_bytes(txns->config.space, n_items);
+	struct txn *txn;
+	int ret = reserve_hard(ctx, txns, bytes, flags);
+
+	if (ret)
+		return ret;
+	if (!(ctx->flags & FSC_NOWAIT))
+		ret = space_prepare_metadata(ctx, txns->config.space, bytes);
+	if (!ret)
+		ret = join_running(ctx, txns, &txn);
+	if (ret) {
+		space_unreserve(txns->config.space, SPACE_METADATA, bytes);
+		return ret;
+	}
+	txn_handle_init(h, ctx, txns, txn);
+	h->reserved_bytes = bytes;
+	if (!(ctx->flags & FSC_NOWAIT)) {
+		ret = make_chunks(h);
+		if (ret)
+			txn_abort(h, ret);
+	}
+	return ret;
+}
+
+uint64_t txn_end(struct txn_handle *h)
+{
+	uint64_t id = h->txn->id;
+
+	if (h->reserved_bytes)
+		space_unreserve(h->txns->config.space, SPACE_METADATA, h->reserved_bytes);
+	leave(h->txns, h->txn);
+	h->txn = NULL;
+	return id;
+}
+
+void txn_abort(struct txn_handle *h, int error)
+{
+	txn_set_error(h->txns, error);
+	txn_end(h);
+}
+
+int txn_make_chunk(struct fsc_ctx *ctx, struct txns *txns, enum space_type type)
+{
+	struct txn_handle h;
+	int ret = txn_join(ctx, txns, 8, TXN_USE_GLOBAL, &h);
+
+	if (ret)
+		return ret;
+	ret = space_alloc_chunk(&h.w, txns->config.space, type);
+	if (ret && ret != -ENOSPC)
+		txn_abort(&h, ret);
+	else
+		txn_end(&h);
+	return ret;
+}

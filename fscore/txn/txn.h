@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Transactions: everything that changes trees joins the running one; the committer's
+ * thread writes it to the disk as a whole.
+ *
+ *   RUNNING --interval, request, too much dirty--> CLOSING --last handle ends--> SETTLING
+ *      --trees frozen, the next one RUNNING--> WRITING --superblock on disk--> DONE
+ *   any --error--> ABORTED, and the volume is read-only from then on
+ *
+ *   RUNNING   txn_join() gives handles
+ *   CLOSING   no new handles: those who want one wait for the next transaction
+ *   SETTLING  the committer alone: inodes, delayed references, root items, block groups,
+ *             until nothing more changes
+ *   WRITING   its blocks do not change any more (the next transaction copies them); they are
+ *             written, then a flush, the superblocks, a flush
+ *
+ * Invariants:
+ *  1. At most one transaction is RUNNING or CLOSING, and one SETTLING or WRITING.
+ *  2. A block is written before the superblock that leads to it, with a flush between.
+ *  3. What a transaction has freed is allocated again only after it is DONE.
+ *
+ * Locks: txns.lock (short, RANK_TXN) guards states, handles, lists.
+ */
+#ifndef FSCORE_TXN_TXN_H
+#define FSCORE_TXN_TXN_H
+
+#include <pthread.h>
+#include <semaphore.h>
+
+#include "fscore/extent/extent_tree.h"
+#include "fscore/io/dev.h"
+#include "fscore/space/space.h"
+
+enum txn_state {
+	TXN_RUNNING,
+	TXN_CLOSING,
+	TXN_SETTLING,
+	TXN_WRITING,
+	TXN_DONE,
+	TXN_ABORTED,
+};
+
+/* Something that waits for a transaction to be on disk; embed it. */
+struct txn_waiter {
+	struct txn_waiter *next;
+	struct fsc_thread *thread;
+	struct fsc_msg msg; /* posted to thread when status is final */
+	int status;
+};
+
+struct txn {
+	uint64_t id; /* generation of what it writes */
+	/* guarded by txns.lock */
+	enum txn_state state;
+	unsigned n_handles;
+	unsigned refs; /* those who look at it besides */
+	bool wanted;   /* somebody waits for it to be on disk */
+	bool changed;
+	uint64_t first_change_ns;
+	struct mblock **dirty; /* a reference to each; some may have been freed again */
+	size_t n_dirty, max_dirty;
+	struct tree_root *dirty_roots;
+	struct txn_waiter *waiters;
+	/* delayed references have their own lock */
+	struct delayed_refs refs_owed;
+	struct extents extents;
+};
+
+/* What transactions need of the volume. Immutable. */
+struct txn_config {
+	const struct volume_geometry *geo;
+	struct dev *dev;
+	struct chunk_map *chunks;
+	struct meta_cache *meta;
+	struct space *space;
+	struct tree_root *root_tree;
+	struct tree_root *chunk_tree;
+	struct tree_root *extent_tree;
+	struct tree_root *csum_tree;
+	struct tree_root *dev_tree;
+	struct tree_root *top_tree; /* of the top subvolume: for the backup roots */
+	/* As it is on disk; what space/ has changed in it goes to the disk with a commit. */
+	struct btrfs_super_block *super;
+	uint64_t interval_ns; /* between commits when nobody asks for one */
+	/*
+	 * The committer is SETTLING: writes what is kept in memory of files. An error aborts the
+	 * transaction.
+	 */
+	int (*write_files)(void *arg, struct tree_writer *w);
+	/* The volume has become read-only. Any thread, with no lock held. */
+	void (*aborted)(void *arg, int error);
+	void *arg;
+};
+
+struct txn_stats {
+	uint64_t commits;
+	uint64_t blocks_written;
+	uint64_t closed_ns_max; /* the longest that joins were closed */
+	uint64_t commit_ns_max;
+	uint64_t closed_ns_sum, commit_ns_sum;
+};
+
+struct txns {
+	struct txn_config config; /* immutable */
+	struct short_lock lock;
+	/* guarded by lock */
+	struct txn *running;	/* RUNNING or CLOSING */
+	struct txn *committing; /* SETTLING or WRITING, or NULL */
+	uint64_t durable_id;	/* the last that is on disk */
+	int error;		/* of an abort */
+	bool stopping;
+	struct txn_stats stats;
+	struct txn_waiter *joiners; /* wait for the next transaction to run */
+	struct txn_waiter *idle;    /* wait for the last handle to end */
+	/* the committer */
+	pthread_t committer;
+	bool has_committer;
+	sem_t started; /* thread is set, or start_error */
+	int start_error;
+	struct fsc_thread *thread; /* the committer's; others post and wake */
+};
+
+/* What a change is made with. Lives on the caller's stack. */
+struct txn_handle {
+	struct tree_writer w; /* first: the tree code's view */
+	struct txns *txns;
+	struct txn *txn;
+	uint64_t reserved_bytes; /* of metadata, not used yet */
+};
+
+/* Starts the committer. -ENOMEM and the errors of fsc_thread_create(). */
+int txns_start(struct txns *txns, const struct txn_config *config);
+
+/* Commits what there is, and ends the committer. Returns the error of an abort. */
+int txns_stop(struct fsc_thread *t, struct txns *txns);
+
+#define TXN_USE_GLOBAL 1u /* for what frees space: may use the global reserve */
+
+/*
+ * Joins the running transaction, with a reservation for changing n_items items of trees. With
+ * FSC_NOWAIT -EAGAIN (TXN, SPACE). Else it may wait for the next transaction, make a chunk,
+ * commit to get space. -ENOSPC, -EROFS (aborted).
+ */
+int txn_join(struct fsc_ctx *ctx, struct txns *txns, unsigned n_items, unsigned flags,
+	struct txn_handle *h);
+
+/* Ends the use of a handle; what it has not used is unreserved. Returns the transaction's id. */
+uint64_t txn_end(struct txn_handle *h);
+
+/* A change went wrong half-way: the transaction will never be committed. Ends the handle. */
+void txn_abort(struct txn_handle *h, int error);
+
+/*
+ * Has w->msg posted when transaction id (and with it all before) is on disk or has failed
+ * (w->status). Never waits. Returns false, and posts nothing, when it is on disk already.
+ */
+bool txn_wait_durable(struct txns *txns, uint64_t id, struct txn_waiter *w);
+
+/* Commits all that has ended so far, and waits. Might wait. */
+int txn_commit(struct fsc_ctx *ctx, struct txns *txns);
+
+/* Makes a chunk of this type in a transaction of its own, if one is wanted. Might wait. -ENOSPC. */
+int txn_make_chunk(struct fsc_ctx *ctx, struct txns *txns, enum space_type type);
+
+/* The id of the transaction that holds all changes made so far; 0: nothing has changed. */
+uint64_t txn_last_changed(struct txns *txns);
+
+/* The id of the running transaction. */
+uint64_t txn_running_id(struct txns *txns);
+
+void txn_stats_get(struct txns *txns, struct txn_stats *out);
+
+#endif

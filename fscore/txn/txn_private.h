@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* For txn.c, commit.c, tree_ops.c and write_out.c. */
+#ifndef FSCORE_TXN_TXN_PRIVATE_H
+#define FSCORE_TXN_TXN_PRIVATE_H
+
+#include "fscore/txn/txn.h"
+
+extern const struct tree_writer_ops txn_tree_ops;
+
+/* The committer's thread. */
+void *txn_committer_main(void *txns);
+
+/* A transaction that is RUNNING, in nobody's hands yet. NULL: no memory. */
+struct txn *txn_create(struct txns *txns, uint64_t id);
+void txn_free(struct txn *txn);
+
+/* Sets up a handle for the committer, with no reservation. */
+void txn_handle_init(struct txn_handle *h, struct fsc_ctx *ctx, struct txns *txns, struct txn *txn);
+
+/* The first error ends all: the volume is read-only from now on. */
+void txn_set_error(struct txns *txns, int error);
+
+/* Writes the blocks of a frozen transaction and the superblocks. 0 or an error. */
+int txn_write_out(struct fsc_ctx *ctx, struct txns *txns, struct txn *txn,
+	const struct btrfs_super_block *super);
+
+/* Posts every waiter in the list, with this status. No lock is held. */
+void txn_post_waiters(struct txn_waiter *list, int status);
+
+/* Puts root's present address in its root item. */
+int txn_update_root_item(struct tree_writer *w, struct txns *txns, struct tree_root *root);
+
+#endif

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Writing a frozen transaction: its blocks, a flush, the superblocks, a flush. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/util.h"
+#include "fscore/format/csum.h"
+#include "fscore/tree/leaf.h"
+#include "fscore/txn/txn_private.h"
+
+/* How much is on its way to the device at once. */
+#define MAX_IN_FLIGHT 64u
+
+/* Neighbouring blocks that go to the disk together, to one copy. */
+struct write_run {
+	struct io_req req;
+	struct write_out *wo;
+	struct iovec iov[IO_MAX_IOV];
+};
+
+struct write_out {
+	struct fsc_ctx *ctx;
+	struct txns *txns;
+	unsigned in_flight;
+	int error; /* the first */
+	uint64_t n_blocks;
+};
+
+static void run_done(struct io_req *req)
+{
+	struct write_run *run = container_of(req, struct write_run, req);
+
+	if (req->status && !run->wo->error)
+		run->wo->error = req->status;
+	run->wo->in_flight--;
+	free(run);
+}
+
+static void wait_below(struct write_out *wo, unsigned max)
+{
+	while (wo->in_flight > max)
+		fsc_thread_wait(wo->ctx->thread);
+}
+
+static int submit_run(
+	struct write_out *wo, struct mblock *const *blocks, unsigned n, uint64_t physical)
+{
+	uint32_t node_bytes = wo->txns->config.geo->node_bytes;
+	struct write_run *run = calloc(1, sizeof(*run));
+
+	if (!run)
+		return -ENOMEM;
+	run->wo = wo;
+	for (unsigned i = 0; i < n; i++)
+		run->iov[i] = (struct iovec){blocks[i]->data, node_bytes};
+	run->req.op = IO_WRITE;
+	run->req.physical = physical;
+	run->req.iov = run->iov;
+	run->req.n_iov = n;
+	run->req.len_bytes = (size_t)n * node_bytes;
+	run->req.done = run_done;
+	wo->in_flight++;
+	dev_submit(wo->txns->config.dev, wo->ctx->thread, &run->req);
+	wait_below(wo, MAX_IN_FLIGHT);
+	return 0;
+}
+
+static void seal(const struct volume_geometry *geo, struct mblock *b)
+{
+	struct btrfs_header *h = block_header_mut(b->data);
+
+	PUT(h, flags, GET(h, flags) | BTRFS_HEADER_FLAG_WRITTEN);
+	memset(h->csum, 0, sizeof(h->csum));
+	csum_compute(geo->csum_type, b->data + BTRFS_CSUM_SIZE, geo->node_bytes - BTRFS_CSUM_SIZE,
+		h->csum);
+}
+
+/* How many of the blocks, ascending, lie in one piece from the first on. */
+static unsigned run_length(
+	const struct write_out *wo, struct mblock *const *blocks, size_t n, uint64_t room_bytes)
+{
+	uint32_t node_bytes = wo->txns->config.geo->node_bytes;
+	unsigned len = 1;
+
+	while (len < n && len < IO_MAX_IOV && (len + 1) * (uint64_t)node_bytes <= room_bytes &&
+		blocks[len]->logical == blocks[len - 1]->logical + node_bytes)
+		len++;
+	return len;
+}
+
+static int write_blocks(struct write_out *wo, struct mblock **blocks, size_t n)
+{
+	for (size_t i = 0; i < n;) {
+		struct chunk_place place;
+		unsigned len;
+		int ret = chunk_map_lookup(wo->txns->config.chunks, blocks[i]->logical, &place);
+
+		if (ret)
+			return -EUCLEAN;
+		len = run_length(wo, blocks + i, n - i, place.length_bytes);
+		for (unsigned k = 0; k < len; k++)
+			seal(wo->txns->config.geo, blocks[i + k]);
+		for (unsigned m = 0; m < place.n_mirrors && !ret; m++)
+			ret = submit_run(wo, blocks + i, len, place.physical[m]);
+		if (ret)
+			return ret;
+		i += len;
+		wo->n_blocks += len;
+	}
+	return 0;
+}
+
+static int by_logical(const void *a, const void *b)
+{
+	uint64_t x = (*(struct mblock *const *)a)->logical,
+		 y = (*(struct mblock *const *)b)->logical;
+
+	return x < y ? -1 : x > y;
+}
+
+/* The blocks that are still in use, ascending; the others are let go of. */
+static size_t live_blocks(struct txn *txn)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < txn->n_dirty; i++) {
+		struct mblock *b = txn->dirty[i];
+
+		if (atomic_load_explicit(&b->doomed, memory_order_acquire))
+			meta_put(b);
+		else
+			txn->dirty[n++] = b;
+	}
+	txn->n_dirty = n;
+	qsort(txn->dirty, n, sizeof(*txn->dirty), by_logical);
+	return n;
+}
+
+static int flush(struct write_out *wo)
+{
+	return dev_rw_sync(wo->txns->config.dev, wo->ctx->thread, IO_FLUSH, 0, NULL, 0);
+}
+
+static int write_supers(struct write_out *wo, const struct btrfs_super_block *super)
+{
+	const struct txn_config *c = &wo->txns->config;
+	struct btrfs_super_block *sb = aligned_alloc(4096, sizeof(*sb));
+	int ret = sb ? 0 : -ENOMEM;
+
+	for (unsigned i = 0; i < BTRFS_SUPER_MIRRORS && !ret; i++) {
+		uint64_t at = super_mirror_physical(i);
+
+		if (at + sizeof(*sb) > c->dev->size_bytes ||
+			at + sizeof(*sb) > GET(&super->dev_item, total_bytes))
+			break;
+		*sb = *super;
+		PUT(sb, bytenr, at);
+		memset(sb->csum, 0, sizeof(sb->csum));
+		csum_compute(c->geo->csum_type, (char *)sb + BTRFS_CSUM_SIZE,
+			sizeof(*sb) - BTRFS_CSUM_SIZE, sb->csum);
+		ret = dev_rw_sync(c->dev, wo->ctx->thread, IO_WRITE, at, sb, sizeof(*sb));
+	}
+	free(sb);
+	return ret;
+}
+
+int txn_write_out(struct fsc_ctx *ctx, struct txns *txns, struct txn *txn,
+	const struct btrfs_super_block *super)
+{
+	struct write_out wo = {.ctx = ctx, .txns = txns};
+	size_t n = live_blocks(txn);
+	int ret = write_blocks(&wo, txn->dirty, n);
+
+	wait_below(&wo, 0);
+	if (!ret)
+		ret = wo.error;
+	if (!ret)
+		ret = flush(&wo);
+	if (!ret)
+		ret = write_supers(&wo, super);
+	if (!ret)
+		ret = flush(&wo);
+	if (ret)
+		return ret;
+	for (size_t i = 0; i < n; i++)
+		meta_clean(txns->config.meta, txn->dirty[i]);
+	short_lock(&txns->lock);
+	txns->stats.blocks_written += wo.n_blocks;
+	short_unlock(&txns->lock);
+	return 0;
+}
