@@ -14,6 +14,8 @@
 sys_here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 sys_top=$(cd "$sys_here/../.." && pwd)
 sys_prog=${0##*/}
+# shellcheck source-path=SCRIPTDIR source=../volumes/own-mounts.sh
+. "$sys_top/tests/volumes/own-mounts.sh"
 export LC_ALL=C
 PATH=$PATH:/usr/sbin:/sbin
 
