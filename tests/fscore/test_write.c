@@ -69,7 +69,7 @@ static void make_volume(const char *options)
 
 static void check_volume(void)
 {
-	char command[300];
+	char command[512];
 
 	snprintf(command, sizeof(command),
 		"PATH=$PATH:/sbin:/usr/sbin; btrfs check --readonly --check-data-csum %s >%s.log 2>&1 || "
