@@ -51,7 +51,8 @@ static void init_header(struct tree_writer *w, struct tree_root *root, struct mb
 	memcpy(h->fsid, geo->fsid, sizeof(h->fsid));
 	memcpy(h->chunk_tree_uuid, geo->chunk_tree_uuid, sizeof(h->chunk_tree_uuid));
 	PUT(h, bytenr, b->logical);
-	PUT(h, flags, BTRFS_MIXED_BACKREF_REV << BTRFS_BACKREF_REV_SHIFT);
+	PUT(h, flags,
+		BTRFS_MIXED_BACKREF_REV << BTRFS_BACKREF_REV_SHIFT | BTRFS_HEADER_FLAG_WRITTEN);
 	PUT(h, generation, w->generation);
 	PUT(h, owner, root->id);
 	h->level = b->level;

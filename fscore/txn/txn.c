@@ -350,6 +350,25 @@ static int reserve_hard(struct fsc_ctx *ctx, struct txns *txns, uint64_t bytes, 
 	return ret;
 }
 
+/* What others may take at the same time, and the commit. */
+#define PREPARE_MARGIN_BYTES (8u << 20)
+
+/* Block groups with room are in memory, so that blocks can be had inside a tree change. */
+static int prepare_space(struct fsc_ctx *ctx, struct txns *txns, uint64_t bytes)
+{
+	struct space *space = txns->config.space;
+	int ret = space_prepare_metadata(ctx, space, bytes + PREPARE_MARGIN_BYTES);
+
+	/* Not so much is there: what was promised must be. */
+	if (ret == -ENOSPC)
+		ret = space_prepare_metadata(ctx, space, bytes);
+	if (ret == -ENOSPC && (ctx->flags & FSC_NOWAIT)) {
+		ctx->blocked = FSC_BLOCKED_SPACE;
+		ret = -EAGAIN;
+	}
+	return ret;
+}
+
 int txn_join(struct fsc_ctx *ctx, struct txns *txns, unsigned n_items, unsigned flags,
 	struct txn_handle *h)
 {
@@ -359,8 +378,7 @@ int txn_join(struct fsc_ctx *ctx, struct txns *txns, unsigned n_items, unsigned 
 
 	if (ret)
 		return ret;
-	if (!(ctx->flags & FSC_NOWAIT))
-		ret = space_prepare_metadata(ctx, txns->config.space, bytes);
+	ret = prepare_space(ctx, txns, bytes);
 	if (!ret)
 		ret = join_running(ctx, txns, &txn);
 	if (ret) {

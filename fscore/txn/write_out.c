@@ -71,7 +71,7 @@ static void seal(const struct volume_geometry *geo, struct mblock *b)
 {
 	struct btrfs_header *h = block_header_mut(b->data);
 
-	PUT(h, flags, GET(h, flags) | BTRFS_HEADER_FLAG_WRITTEN);
+	/* Others may copy the block meanwhile; they make a header of their own. */
 	memset(h->csum, 0, sizeof(h->csum));
 	csum_compute(geo->csum_type, b->data + BTRFS_CSUM_SIZE, geo->node_bytes - BTRFS_CSUM_SIZE,
 		h->csum);
@@ -121,9 +121,11 @@ static int by_logical(const void *a, const void *b)
 }
 
 /* The blocks that are still in use, ascending; the others are let go of. */
-static size_t live_blocks(struct txn *txn)
+static size_t live_blocks(struct txns *txns, struct txn *txn)
 {
 	size_t n = 0;
+
+	short_lock(&txns->lock);
 
 	for (size_t i = 0; i < txn->n_dirty; i++) {
 		struct mblock *b = txn->dirty[i];
@@ -134,6 +136,7 @@ static size_t live_blocks(struct txn *txn)
 			txn->dirty[n++] = b;
 	}
 	txn->n_dirty = n;
+	short_unlock(&txns->lock);
 	qsort(txn->dirty, n, sizeof(*txn->dirty), by_logical);
 	return n;
 }
@@ -170,7 +173,7 @@ int txn_write_out(struct fsc_ctx *ctx, struct txns *txns, struct txn *txn,
 	const struct btrfs_super_block *super)
 {
 	struct write_out wo = {.ctx = ctx, .txns = txns};
-	size_t n = live_blocks(txn);
+	size_t n = live_blocks(txns, txn);
 	int ret = write_blocks(&wo, txn->dirty, n);
 
 	wait_below(&wo, 0);
