@@ -107,7 +107,7 @@ static struct fsc_inode *pick_file(struct flusher *f, uint64_t *wait_ns)
 	inode = TAILQ_FIRST(&fw->dirty_files);
 	if (inode) {
 		due = inode->first_dirty_ns + DIRTY_AGE_NS;
-		take = inode->is_urgent || fw->stopping || now >= due ||
+		take = inode->is_urgent || fw->stopping || fw->idle_waiters || now >= due ||
 			fw->dirty_bytes > fw->dirty_limit_bytes / 2;
 		if (take) {
 			TAILQ_REMOVE(&fw->dirty_files, inode, dirty_files_link);
@@ -560,6 +560,50 @@ static bool work(struct flusher *f, uint64_t *wait_ns)
 	return did;
 }
 
+/* All has been written: tells those who wait for that. False: nobody does. */
+static bool tell_idle(struct flusher *f)
+{
+	struct dirty_waiter *waiters;
+	bool any;
+
+	short_lock(&f->fw->lock);
+	waiters = f->fw->idle_waiters;
+	f->fw->idle_waiters = NULL;
+	short_unlock(&f->fw->lock);
+	any = waiters;
+	while (waiters) {
+		struct dirty_waiter *w = waiters;
+
+		waiters = w->next;
+		fsc_thread_post(w->thread, &w->msg);
+	}
+	return any;
+}
+
+struct idle_wait {
+	struct dirty_waiter waiter;
+	bool done;
+};
+
+static void idle_done(struct fsc_msg *msg)
+{
+	container_of(msg, struct idle_wait, waiter.msg)->done = true;
+}
+
+void flusher_write_all(struct fsc_ctx *ctx, struct fsc_volume *vol)
+{
+	struct idle_wait w = {.waiter = {.thread = ctx->thread, .msg.fn = idle_done}};
+	struct fs_writing *fw = vol->w;
+
+	short_lock(&fw->lock);
+	w.waiter.next = fw->idle_waiters;
+	fw->idle_waiters = &w.waiter;
+	short_unlock(&fw->lock);
+	fsc_thread_wake(fw->flusher_thread);
+	while (!w.done)
+		fsc_thread_wait(ctx->thread);
+}
+
 static bool is_stopping(struct flusher *f)
 {
 	bool stopping;
@@ -585,7 +629,7 @@ static void *flusher_main(void *arg)
 		uint64_t wait_ns;
 		bool stopping = is_stopping(&f);
 
-		if (work(&f, &wait_ns))
+		if (work(&f, &wait_ns) || (!f.n_pieces && tell_idle(&f)))
 			continue;
 		if (stopping && !f.n_pieces)
 			break;

@@ -79,7 +79,8 @@ struct fs_writing {
 	uint64_t dirty_limit_bytes;
 	bool stopping;
 	struct dirty_waiter *dirty_waiters;
-	struct inode_list dead_inodes; /* whose items are to be deleted; each is referenced */
+	struct dirty_waiter *idle_waiters; /* wait until the flusher has written all there is */
+	struct inode_list dead_inodes;	   /* whose items are to be deleted; each is referenced */
 
 	/* the flusher */
 	pthread_t flusher;

@@ -143,39 +143,10 @@ int flush_wait(struct fsc_ctx *ctx, struct fsc_inode *inode)
 	return b.sync.status;
 }
 
-/* Takes a file out of the list; the caller gets the list's reference. */
-static struct fsc_inode *pop_dirty_file(struct fs_writing *fw)
-{
-	struct fsc_inode *inode;
-
-	short_lock(&fw->lock);
-	inode = TAILQ_FIRST(&fw->dirty_files);
-	if (inode) {
-		TAILQ_REMOVE(&fw->dirty_files, inode, dirty_files_link);
-		inode->in_dirty_files = false;
-		inode->is_urgent = false;
-	}
-	short_unlock(&fw->lock);
-	return inode;
-}
-
 int fsc_sync_all(struct fsc_ctx *ctx, struct fsc_volume *vol)
 {
-	struct fsc_inode *inode;
-	int ret = 0;
-
 	if (!vol->w)
 		return 0;
-	while ((inode = pop_dirty_file(vol->w))) {
-		int error = flush_wait(ctx, inode);
-
-		fsc_inode_put(inode);
-		if (error)
-			ret = error;
-		if (!fs_writable(vol))
-			return -EROFS;
-	}
-	if (!ret)
-		ret = txn_commit(ctx, &vol->w->txns);
-	return ret;
+	flusher_write_all(ctx, vol);
+	return txn_commit(ctx, &vol->w->txns);
 }

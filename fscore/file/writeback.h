@@ -21,7 +21,7 @@
 
 #include "fscore/file/inode.h"
 
-/* Waits until less is dirty; embed it. */
+/* Waits until less is dirty, or nothing; embed it. */
 struct dirty_waiter {
 	struct dirty_waiter *next;
 	struct fsc_thread *thread;
@@ -42,6 +42,9 @@ void flusher_stop(struct fsc_volume *vol);
 
 /* The inode has dirty pages, or somebody waits for it: the flusher is to look at it. */
 void flusher_note(struct fsc_inode *inode, bool urgent);
+
+/* Has everything that is dirty written, and waits until it is in the trees. Might wait. */
+void flusher_write_all(struct fsc_ctx *ctx, struct fsc_volume *vol);
 
 /* An inode without names: its items are deleted in the background. Takes over a reference. */
 void flusher_delete(struct fsc_inode *inode);

@@ -103,7 +103,6 @@ static uint64_t take_locked(struct space *space, enum space_type type, const str
 
 	run_map_take(&r->bg->free, r->from, r->to);
 	info->used_bytes += bytes;
-	info->reserved_bytes -= MIN(bytes, info->reserved_bytes);
 	space->impl->loaded_free[counted] -= bytes;
 	space->impl->cursor[type] = logical + bytes;
 	return logical;
@@ -199,8 +198,11 @@ static int try_alloc(struct space *space, struct alloc *a, uint64_t least, uint6
 	short_lock(&space->lock);
 	ret = try_alloc_locked(space, a, least, most, &r, load);
 	if (!ret) {
+		struct space_info *info = &space->info[space->shared_with[a->type]];
+
 		*logical = take_locked(space, a->type, &r);
 		*bytes = (r.to - r.from) * sector_bytes(space);
+		info->reserved_bytes -= MIN(*bytes, info->reserved_bytes);
 	}
 	short_unlock(&space->lock);
 	return ret;

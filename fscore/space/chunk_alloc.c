@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * New chunks. In this order: everything that can fail for lack of room is found out; the
- * chunk is put in the chunk map, and only then its block group in the table, so that whoever
- * sees a block group finds its chunk; then the chunk and device trees change, whose new
- * blocks may come from the new block group already. Its item and its free space are written
- * by space_write_groups(), in the same transaction.
+ * New chunks. In this order: a place is chosen, which is all that can fail for lack of room;
+ * the chunk is put in the chunk map, and only then its block group in the table, so that
+ * whoever sees a block group finds its chunk; then the chunk and device trees change, whose
+ * new blocks may come from the new block group already. Its item and its free space are
+ * written by space_write_groups(), in the same transaction. Up to the table chunk_lock is
+ * held, so that two threads do not choose the same place.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -297,6 +298,9 @@ static int change_chunk_tree_locked(struct tree_writer *w, struct space *space,
 	union chunk_item item;
 	int ret;
 
+	/* Another thread may have taken what room there was. */
+	if ((chunk->type & BTRFS_BLOCK_GROUP_SYSTEM) && !array_has_room(super, chunk))
+		return -EFBIG;
 	make_chunk_item(space, chunk, &item);
 	ret = tree_search_prepared(w, space->config.chunk_tree, dev_key, TREE_IN_PLACE, &path);
 	if (!ret)
@@ -361,7 +365,7 @@ static int put_dev_extent(
 /* ------------------------------------------------------------------- both */
 
 /* In memory. After this a failure aborts the transaction, and nothing is taken back. */
-static int publish(struct space *space, const struct chunk *chunk)
+static int publish(struct space *space, enum space_type type, const struct chunk *chunk)
 {
 	struct block_group *bg = group_create(space, chunk);
 	int ret = bg ? group_load_empty(space, bg) : -ENOMEM;
@@ -377,38 +381,76 @@ static int publish(struct space *space, const struct chunk *chunk)
 	short_lock(&space->lock);
 	space->unallocated_bytes -=
 		MIN(chunk->length_bytes * chunk->n_mirrors, space->unallocated_bytes);
+	space->impl->chunks_made[type]++;
 	short_unlock(&space->lock);
 	return 0;
 }
 
-/* Whether the system chunk array takes another chunk. It is the chunk tree's lock's. */
-static bool check_array(struct space *space, const struct chunk *chunk)
+/* Whether the superblock's array takes another chunk of two stripes. */
+static bool array_has_room_for_any(struct space *space)
 {
+	const struct chunk chunk = {.n_mirrors = MAX_STRIPES};
 	bool has_room;
 
-	if (!(chunk->type & BTRFS_BLOCK_GROUP_SYSTEM))
-		return true;
+	/* The array is the chunk tree's lock's. */
 	long_lock_read(&space->config.chunk_tree->lock);
-	has_room = array_has_room(space->config.super, chunk);
+	has_room = array_has_room(space->config.super, &chunk);
 	long_unlock(&space->config.chunk_tree->lock);
 	return has_room;
 }
 
+static uint64_t chunks_made(struct space *space, enum space_type type)
+{
+	uint64_t n;
+
+	short_lock(&space->lock);
+	n = space->impl->chunks_made[type];
+	short_unlock(&space->lock);
+	return n;
+}
+
+/* Chooses a place and takes it. *done: another thread has done so since there were n_before. */
+static int take_place(struct space *space, enum space_type type, uint64_t n_before,
+	struct chunk *chunk, bool *done)
+{
+	int ret = 0;
+
+	short_lock(&space->chunk_lock);
+	*done = chunks_made(space, type) != n_before;
+	if (!*done) {
+		ret = choose(space, type, chunk);
+		if (!ret)
+			ret = publish(space, type, chunk);
+	}
+	short_unlock(&space->chunk_lock);
+	return ret;
+}
+
+static int write_chunk(struct tree_writer *w, struct space *space, const struct chunk *chunk)
+{
+	int ret = change_chunk_tree(w, space, chunk);
+
+	for (unsigned i = 0; !ret && i < chunk->n_mirrors; i++)
+		ret = put_dev_extent(w, space, chunk, i);
+	return ret;
+}
+
 int space_alloc_chunk(struct tree_writer *w, struct space *space, enum space_type type)
 {
+	uint64_t n_before = chunks_made(space, type);
 	struct chunk chunk = {.logical = 0};
-	int ret = choose(space, type, &chunk);
+	bool done;
+	int ret;
 
-	if (!ret && !check_array(space, &chunk)) {
-		log_error("no system chunk can be added: the superblock's array is full");
-		ret = -ENOSPC;
+	if (type == SPACE_SYSTEM && !array_has_room_for_any(space)) {
+		log_limited(LOG_LVL_ERROR,
+			"no system chunk can be added: the superblock's array is full");
+		return -ENOSPC;
 	}
-	if (!ret)
-		ret = publish(space, &chunk);
-	if (!ret)
-		ret = change_chunk_tree(w, space, &chunk);
-	for (unsigned i = 0; !ret && i < chunk.n_mirrors; i++)
-		ret = put_dev_extent(w, space, &chunk, i);
+	ret = take_place(space, type, n_before, &chunk, &done);
+	if (ret || done)
+		return ret;
+	ret = write_chunk(w, space, &chunk);
 	if (!ret)
 		log_info("new chunk at %llu: %llu MiB, type 0x%llx",
 			(unsigned long long)chunk.logical,

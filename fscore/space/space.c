@@ -242,6 +242,7 @@ int space_open(struct fsc_ctx *ctx, struct space *space, const struct space_conf
 
 	memset(space, 0, sizeof(*space));
 	space->config = *config;
+	short_lock_init(&space->chunk_lock, RANK_SPACE);
 	short_lock_init(&space->lock, RANK_SPACE);
 	for (unsigned i = 0; i < SPACE_TYPES; i++)
 		space->shared_with[i] = (enum space_type)i;
@@ -270,6 +271,7 @@ void space_close(struct space *space)
 	}
 	free(impl);
 	short_lock_fini(&space->lock);
+	short_lock_fini(&space->chunk_lock);
 }
 
 /* ------------------------------------------------------------- reservations */

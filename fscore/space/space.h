@@ -32,7 +32,8 @@
  * one has begun.
  *
  * Locks: space.lock (short, RANK_SPACE) guards everything in memory. Loading a block group
- * searches trees and is done without it.
+ * searches trees and is done without it. space.chunk_lock (short, the same rank, and taken
+ * first) is held while the place of a new chunk is chosen and taken.
  */
 #ifndef FSCORE_SPACE_SPACE_H
 #define FSCORE_SPACE_SPACE_H
@@ -79,6 +80,8 @@ struct space_config {
 
 struct space {
 	struct space_config config; /* immutable */
+	/* One chooses the place of a chunk at a time. Before lock: that is their order. */
+	struct short_lock chunk_lock;
 	/* guarded by lock */
 	struct short_lock lock;
 	struct space_info info[SPACE_TYPES];
@@ -125,8 +128,9 @@ int space_alloc(struct fsc_ctx *ctx, struct space *space, enum space_type type, 
 	uint64_t want_bytes, uint64_t near, uint64_t *logical, uint64_t *bytes);
 
 /*
- * As space_alloc() from block groups that are loaded, never waiting, for metadata inside a
- * tree change. At least one block group of each metadata type with room is kept loaded by
+ * One node from block groups that are loaded, never waiting, for metadata inside a tree
+ * change. Reservations stay as they are: the caller knows whose this comes from (a commit
+ * has none), and gives up as much of it with space_unreserve(). At least one block group of each metadata type with room is kept loaded by
  * space_prepare_metadata(). -ENOSPC.
  */
 int space_alloc_metadata(struct space *space, enum space_type type, uint64_t *logical);
@@ -193,9 +197,10 @@ bool space_wants_chunk(struct space *space, enum space_type type);
  * transaction: chunk item, device extents, device item, superblock; the block group item
  * and the free-space tree follow in space_write_groups(). Can be allocated from on return.
  * Sizes as the kernel chooses them (data 1 GiB, metadata 256 MiB or 1 GiB on large devices,
- * system 32 MiB; never more than a tenth of the device, no less than 1 MiB). One call at a
- * time. -ENOSPC: the device has no room (or, for data, what is left is promised to
- * metadata); nothing has changed. Another error aborts the transaction. The ctx may wait.
+ * system 32 MiB; never more than a tenth of the device, no less than 1 MiB). Any thread; the
+ * ctx may wait. When another thread makes a chunk of this type just now, that is enough, and
+ * nothing is done. -ENOSPC: the device has no room (or, for data, what is left is promised
+ * to metadata); nothing has changed. Another error aborts the transaction.
  */
 int space_alloc_chunk(struct tree_writer *w, struct space *space, enum space_type type);
 

@@ -63,6 +63,7 @@ struct space_impl {
 	uint64_t cursor[SPACE_TYPES];	   /* where the last allocation ended */
 	uint64_t loaded_free[SPACE_TYPES]; /* of loaded block groups, by info */
 	bool no_room[SPACE_TYPES];	   /* for a chunk of this type, on the device */
+	uint64_t chunks_made[SPACE_TYPES];
 };
 
 static inline uint64_t sectors_of(const struct space *space, uint64_t bytes)
