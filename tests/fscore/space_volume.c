@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -26,9 +27,19 @@
 #define BLOCK_GROUP_TREE_ID   11u
 #define BLOCK_GROUP_TREE_FLAG (1ull << 3)
 
-static struct space_volume *volume_of(struct tree_writer *w)
+/* There is one at a time; its writers may belong to several threads. */
+static struct space_volume *the_volume;
+static pthread_mutex_t ops_mutex = PTHREAD_MUTEX_INITIALIZER;
+
+static struct space_volume *lock_volume(void)
 {
-	return container_of(w, struct space_volume, w);
+	pthread_mutex_lock(&ops_mutex);
+	return the_volume;
+}
+
+static void unlock_volume(void)
+{
+	pthread_mutex_unlock(&ops_mutex);
 }
 
 static uint32_t sector_of(const struct space_volume *sv)
@@ -80,18 +91,20 @@ static void owe_block(
 static int fake_alloc(struct tree_writer *w, struct tree_root *root, uint8_t level,
 	const struct btrfs_key *first_key, uint64_t *logical)
 {
-	struct space_volume *sv = volume_of(w);
 	bool is_system = root->id == BTRFS_CHUNK_TREE_OBJECTID;
+	struct space_volume *sv = lock_volume();
 	int ret = space_alloc_metadata(
 		&sv->space, is_system ? SPACE_SYSTEM : SPACE_METADATA, logical);
 
+	(void)w;
 	(void)first_key;
-	if (ret)
-		return ret;
-	assert_int_equal(*logical % node_of(sv), 0);
-	sv_mark(sv, *logical, node_of(sv), SECTOR_FREE, SECTOR_ALLOCATED);
-	owe_block(sv, *logical, root->id, level, true);
-	return 0;
+	if (!ret) {
+		assert_int_equal(*logical % node_of(sv), 0);
+		sv_mark(sv, *logical, node_of(sv), SECTOR_FREE, SECTOR_ALLOCATED);
+		owe_block(sv, *logical, root->id, level, true);
+	}
+	unlock_volume();
+	return ret;
 }
 
 static int fake_share(struct tree_writer *w, struct tree_root *root, struct mblock *old,
@@ -107,9 +120,11 @@ static int fake_share(struct tree_writer *w, struct tree_root *root, struct mblo
 static int fake_copied(struct tree_writer *w, struct tree_root *root, struct mblock *old,
 	struct mblock *copy, const struct block_share *share)
 {
+	(void)w;
 	(void)copy;
 	(void)share;
-	owe_block(volume_of(w), old->logical, root->id, old->level, false);
+	owe_block(lock_volume(), old->logical, root->id, old->level, false);
+	unlock_volume();
 	return 0;
 }
 
@@ -126,9 +141,10 @@ static bool cancel_add(struct space_volume *sv, uint64_t logical)
 
 static void fake_free(struct tree_writer *w, struct tree_root *root, struct mblock *block)
 {
-	struct space_volume *sv = volume_of(w);
+	struct space_volume *sv = lock_volume();
 	size_t i = 0;
 
+	(void)w;
 	while (i < sv->n_dirty && sv->dirty[i] != block)
 		i++;
 	assert_true(i < sv->n_dirty);
@@ -139,14 +155,16 @@ static void fake_free(struct tree_writer *w, struct tree_root *root, struct mblo
 	} else {
 		owe_block(sv, block->logical, root->id, block->level, false);
 	}
+	unlock_volume();
 	meta_discard(root->mc, block);
 	meta_put(block);
 }
 
 static void fake_dirtied(struct tree_writer *w, struct mblock *block)
 {
-	struct space_volume *sv = volume_of(w);
+	struct space_volume *sv = lock_volume();
 
+	(void)w;
 	if (sv->n_dirty == sv->max_dirty) {
 		sv->max_dirty = MAX(64u, sv->max_dirty * 2);
 		sv->dirty = reallocarray(sv->dirty, sv->max_dirty, sizeof(block));
@@ -154,6 +172,7 @@ static void fake_dirtied(struct tree_writer *w, struct mblock *block)
 	}
 	atomic_fetch_add(&block->refs, 1);
 	sv->dirty[sv->n_dirty++] = block;
+	unlock_volume();
 }
 
 static void fake_root_changed(struct tree_writer *w, struct tree_root *root)
@@ -729,6 +748,7 @@ struct space_volume *sv_create(const char *mkfs_options, uint64_t size)
 	struct space_config config;
 
 	assert_non_null(sv);
+	the_volume = sv;
 	make_file(sv, mkfs_options + (bgt ? 4 : 0), size);
 	assert_int_equal(fsc_thread_create(&sv->thread), 0);
 	assert_int_equal(dev_mem_create(NULL, size, &sv->mem), 0);

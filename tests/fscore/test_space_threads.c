@@ -167,10 +167,58 @@ static void test_space_many_threads_lose_and_share_nothing(void **state)
 	sv_destroy(t.sv);
 }
 
+/* Makes chunks of one type after another, until there is no room for any. */
+static void *make_chunks(void *arg)
+{
+	struct worker *me = arg;
+	unsigned failed = 0;
+
+	expect(!fsc_thread_create(&me->ctx.thread));
+	me->w = t.sv->w;
+	me->w.ctx = &me->ctx;
+	for (unsigned i = 0; failed < SPACE_TYPES; i++) {
+		int ret = space_alloc_chunk(
+			&me->w, &t.sv->space, (enum space_type)((me->seed + i) % SPACE_TYPES));
+
+		expect(!ret || ret == -ENOSPC);
+		failed = ret ? failed + 1 : 0;
+	}
+	fsc_thread_destroy(me->ctx.thread);
+	return NULL;
+}
+
+static void test_space_chunks_of_many_threads_do_not_overlap(void **state)
+{
+	struct worker workers[N_WORKERS];
+
+	(void)state;
+	for (unsigned round = 0; round < 4; round++) {
+		memset(&t, 0, sizeof(t));
+		t.sv = sv_create(round % 2 ? "-m single" : "", 300ull << 20);
+		memset(workers, 0, sizeof(workers));
+		for (unsigned i = 0; i < N_WORKERS; i++) {
+			workers[i].seed = i * (round / 2);
+			assert_int_equal(
+				pthread_create(&workers[i].thread, NULL, make_chunks, &workers[i]),
+				0);
+		}
+		for (unsigned i = 0; i < N_WORKERS; i++)
+			pthread_join(workers[i].thread, NULL);
+		assert_int_equal(t.failures, 0);
+		sv_commit(t.sv);
+		sv_check_memory(t.sv);
+		sv_check_trees(t.sv);
+		sv_check_array(t.sv);
+		sv_btrfs_check(t.sv);
+		sv_destroy(t.sv);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_space_many_threads_lose_and_share_nothing),
+		cmocka_unit_test(test_space_chunks_of_many_threads_do_not_overlap),
 	};
 
 	log_set_level(LOG_LVL_ERROR);
