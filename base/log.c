@@ -28,6 +28,7 @@ static const char *const level_names[] = {
 static char log_path[PATH_MAX];
 static _Atomic int log_fd = STDERR_FILENO;
 static _Atomic int log_level = LOG_LVL_INFO;
+static _Atomic uint64_t n_errors;
 
 static int open_file(const char *path)
 {
@@ -112,6 +113,8 @@ void log_msg(enum log_level level, const char *fmt, ...)
 
 	if ((int)level > atomic_load_explicit(&log_level, memory_order_relaxed))
 		return;
+	if (level == LOG_LVL_ERROR)
+		atomic_fetch_add_explicit(&n_errors, 1, memory_order_relaxed);
 	n = put_prefix(line, level);
 	va_start(ap, fmt);
 	len = vsnprintf(line + n, LINE_BYTES - n - 1, fmt, ap);
@@ -140,4 +143,9 @@ bool log_gate_pass(struct log_gate *gate, uint64_t interval_ns, uint64_t *droppe
 	}
 	*dropped = atomic_exchange_explicit(&gate->dropped, 0, memory_order_relaxed);
 	return true;
+}
+
+uint64_t log_error_count(void)
+{
+	return atomic_load_explicit(&n_errors, memory_order_relaxed);
 }

@@ -36,6 +36,9 @@ int log_level_parse(const char *name);
 
 void log_msg(enum log_level level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
+/* How many errors have been logged, so that a caller can tell whether what failed has said why. */
+uint64_t log_error_count(void);
+
 #define log_error(...)	 log_msg(LOG_LVL_ERROR, __VA_ARGS__)
 #define log_warning(...) log_msg(LOG_LVL_WARNING, __VA_ARGS__)
 #define log_notice(...)	 log_msg(LOG_LVL_NOTICE, __VA_ARGS__)

@@ -9,8 +9,9 @@
 #include "base/util.h"
 #include "fscore/format/csum.h"
 
-int data_io_create(struct fsc_inode *inode, uint64_t logical, unsigned n, struct page *const *pages,
-	const bool *have_csum, const uint8_t *csums, struct data_io **out)
+int data_io_create(struct fsc_inode *inode, unsigned epoch, uint64_t logical, unsigned n,
+	struct page *const *pages, const bool *have_csum, const uint8_t *csums,
+	struct data_io **out)
 {
 	struct fsc_volume *vol = inode->subvol->vol;
 	size_t per_page = sizeof(struct iovec) + sizeof(struct page *) + 2 * sizeof(bool) +
@@ -34,6 +35,8 @@ int data_io_create(struct fsc_inode *inode, uint64_t logical, unsigned n, struct
 	io->csums = (uint8_t *)(io->have_csum + n);
 	io->inode = inode;
 	fsc_inode_ref(inode);
+	io->epoch = epoch;
+	epoch_ref(vol, epoch);
 	io->logical = logical;
 	io->n_pages = n;
 	memcpy(io->pages, pages, n * sizeof(*pages));
@@ -116,6 +119,7 @@ static void finish(struct data_io *io)
 			fsc_thread_post(wait->thread, &wait->msg);
 	}
 	page_pool_put(&io->inode->subvol->vol->pages, io->n_pages, io->pages);
+	epoch_exit(io->inode->subvol->vol, io->epoch);
 	fsc_inode_put(io->inode);
 	free(io);
 }

@@ -36,6 +36,7 @@ struct io_wait_link {
 struct data_io {
 	struct io_req req;
 	struct fsc_inode *inode; /* a reference */
+	unsigned epoch;		 /* held until it is finished */
 	uint64_t logical;
 	unsigned n_pages;
 	struct chunk_place place;
@@ -52,13 +53,14 @@ struct data_io {
 };
 
 /*
- * Makes a data_io for n pages at logical; takes over a reference to each page and
+ * Makes a data_io for n pages at logical, in an epoch that the caller holds; takes over a reference to each page and
  * takes one to the inode. have_csum, csums: NULL, or what is known of each sector. The
  * caller then puts the pages in the index (owner.lock) before data_io_start(). Returns
  * -ENOMEM, or -EUCLEAN: no chunk holds the range; then the pages are still the caller's.
  */
-int data_io_create(struct fsc_inode *inode, uint64_t logical, unsigned n, struct page *const *pages,
-	const bool *have_csum, const uint8_t *csums, struct data_io **out);
+int data_io_create(struct fsc_inode *inode, unsigned epoch, uint64_t logical, unsigned n,
+	struct page *const *pages, const bool *have_csum, const uint8_t *csums,
+	struct data_io **out);
 
 void data_io_start(struct data_io *io, struct fsc_thread *t);
 

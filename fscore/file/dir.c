@@ -25,7 +25,8 @@ static int lookup_parent(struct fsc_ctx *ctx, struct fsc_inode *dir, struct fsc_
 {
 	struct subvol *sv = dir->subvol;
 	struct btrfs_key key = key_make(dir->ino, BTRFS_INODE_REF_KEY, 0);
-	struct tree_path path = PATH_INIT;
+	struct tree_path path =
+		PATH_INIT_LIMIT(key_make(dir->ino, BTRFS_INODE_EXTREF_KEY, UINT64_MAX));
 	uint64_t parent = 0;
 	int ret;
 
@@ -92,7 +93,7 @@ int fsc_lookup(struct fsc_ctx *ctx, struct fsc_inode *dir, const char *name, siz
 		return 0;
 	}
 	key = key_make(dir->ino, BTRFS_DIR_ITEM_KEY, name_hash(name, name_len));
-	ret = tree_search(ctx, &dir->subvol->root, &key, &path);
+	ret = tree_lookup(ctx, &dir->subvol->root, &key, &path);
 	if (ret < 0)
 		return ret;
 	if (ret == 0)
@@ -114,6 +115,8 @@ struct listing {
 	unsigned n_delivered;
 	bool stopped;		 /* fn had no room */
 	bool lacks_block;	 /* the attributes are in a block that is not in memory */
+	uint64_t looked_for;	 /* the inode whose attributes those are */
+	uint64_t unreadable;	 /* the inode whose attributes can't be read */
 	struct tree_path inodes; /* where the attributes were found last */
 };
 
@@ -141,7 +144,12 @@ static uint8_t dt_of(uint8_t btrfs_type)
 static int peek_attr(struct listing *l, uint64_t ino, struct fsc_attr *attr)
 {
 	struct btrfs_key key = key_make(ino, BTRFS_INODE_ITEM_KEY, 0);
-	int ret = tree_peek(&l->dir->subvol->root, &key, &l->inodes);
+	int ret;
+
+	l->looked_for = ino;
+	if (ino == l->unreadable)
+		return 1;
+	ret = tree_peek(&l->dir->subvol->root, &key, &l->inodes);
 
 	if (ret == 0)
 		inode_item_attr(l->dir->subvol, ino, path_data(&l->inodes), attr);
@@ -189,7 +197,7 @@ static int deliver(struct listing *l, const struct tree_path *path)
 static int list_some(struct fsc_ctx *ctx, struct listing *l)
 {
 	struct btrfs_key key = key_make(l->dir->ino, BTRFS_DIR_INDEX_KEY, l->from);
-	struct tree_path path = PATH_INIT;
+	struct tree_path path = PATH_INIT_LIMIT(key_make(l->dir->ino, BTRFS_DIR_INDEX_KEY, l->to));
 	int ret = tree_search(ctx, &l->dir->subvol->root, &key, &path);
 
 	while (ret >= 0 && path_is_at(&path, l->dir->ino, BTRFS_DIR_INDEX_KEY) &&
@@ -233,6 +241,11 @@ int fsc_readdir(struct fsc_ctx *ctx, struct fsc_inode *dir, uint64_t from, uint6
 		if (l.lacks_block)
 			ret = tree_read_needed(ctx, &l.inodes);
 		path_release(&l.inodes);
+		if (l.lacks_block && (ret == -EUCLEAN || ret == -EIO)) {
+			/* The entry is listed without attributes. */
+			l.unreadable = l.looked_for;
+			ret = 0;
+		}
 	} while (!ret && l.lacks_block);
 	if (ret == -EAGAIN && l.n_delivered)
 		return 0;

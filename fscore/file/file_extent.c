@@ -76,7 +76,8 @@ int file_map(struct fsc_ctx *ctx, struct fsc_inode *inode, uint64_t start, uint6
 	struct file_seg *segs, unsigned max, unsigned *n)
 {
 	uint64_t sector_bytes = inode->subvol->vol->geo.sector_bytes;
-	struct tree_path path = PATH_INIT;
+	struct tree_path path =
+		PATH_INIT_LIMIT(key_make(inode->ino, BTRFS_EXTENT_DATA_KEY, end - 1));
 	uint64_t pos = start;
 	int ret = find_first(ctx, inode, start, &path);
 
@@ -136,7 +137,8 @@ int csum_lookup(struct fsc_ctx *ctx, struct fsc_volume *vol, uint64_t logical, u
 {
 	struct btrfs_key key = key_make(BTRFS_EXTENT_CSUM_OBJECTID, BTRFS_EXTENT_CSUM_KEY, logical);
 	uint64_t end = logical + (uint64_t)n * vol->geo.sector_bytes;
-	struct tree_path path = PATH_INIT;
+	struct tree_path path = PATH_INIT_LIMIT(
+		key_make(BTRFS_EXTENT_CSUM_OBJECTID, BTRFS_EXTENT_CSUM_KEY, end - 1));
 	int ret;
 
 	memset(have, 0, n * sizeof(*have));

@@ -477,6 +477,39 @@ static void write_file(struct flusher *f, struct fsc_inode *inode)
 
 /* ------------------------------------------------------------------ dead inodes */
 
+void flusher_new_subvol(struct subvol *sv)
+{
+	struct fs_writing *fw = sv->vol->w;
+
+	short_lock(&fw->lock);
+	sv->next_new = fw->new_subvols;
+	fw->new_subvols = sv;
+	/* Before the flusher has started, it finds the list when it starts. */
+	if (fw->has_flusher)
+		fsc_thread_wake(fw->flusher_thread);
+	short_unlock(&fw->lock);
+}
+
+/* False: there is none. */
+static bool resume_orphans(struct flusher *f)
+{
+	struct subvol *sv;
+	int ret;
+
+	short_lock(&f->fw->lock);
+	sv = f->fw->new_subvols;
+	if (sv)
+		f->fw->new_subvols = sv->next_new;
+	short_unlock(&f->fw->lock);
+	if (!sv)
+		return false;
+	ret = sv->flags & BTRFS_ROOT_SUBVOL_RDONLY ? 0 : orphans_resume(&f->ctx, sv);
+	if (ret)
+		log_error("subvolume %llu: can't look for orphans: %s", (unsigned long long)sv->id,
+			strerror(-ret));
+	return true;
+}
+
 static struct fsc_inode *pick_dead(struct flusher *f)
 {
 	struct fsc_inode *inode;
@@ -557,7 +590,7 @@ static bool work(struct flusher *f, uint64_t *wait_ns)
 		delete_dead(f);
 		did = true;
 	}
-	return did;
+	return resume_orphans(f) || did;
 }
 
 /* All has been written: tells those who wait for that. False: nobody does. */
@@ -653,11 +686,14 @@ int flusher_start(struct fsc_volume *vol)
 		return ret;
 	while (sem_wait(&fw->started))
 		;
-	if (fw->start_error)
+	if (fw->start_error) {
 		pthread_join(fw->flusher, NULL);
-	else
-		fw->has_flusher = true;
-	return fw->start_error;
+		return fw->start_error;
+	}
+	short_lock(&fw->lock);
+	fw->has_flusher = true;
+	short_unlock(&fw->lock);
+	return 0;
 }
 
 void flusher_stop(struct fsc_volume *vol)

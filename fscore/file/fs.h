@@ -12,6 +12,7 @@
 #include <sys/queue.h>
 
 #include "base/lock.h"
+#include "fscore/file/epoch.h"
 #include "fscore/format/disk.h"
 #include "fscore/io/chunk_map.h"
 #include "fscore/io/dev.h"
@@ -29,7 +30,8 @@
  * is closed. Immutable but for the root, which has a lock of its own.
  */
 struct subvol {
-	struct subvol *next; /* hash chain; guarded by fsc_volume.subvol_lock */
+	struct subvol *next;	 /* hash chain; guarded by fsc_volume.subvol_lock */
+	struct subvol *next_new; /* guarded by fs_writing.lock */
 	struct fsc_volume *vol;
 	uint64_t id;
 	struct tree_root root;
@@ -80,6 +82,7 @@ struct fs_writing {
 	bool stopping;
 	struct dirty_waiter *dirty_waiters;
 	struct dirty_waiter *idle_waiters; /* wait until the flusher has written all there is */
+	struct subvol *new_subvols;	   /* whose orphans have not been looked at */
 	struct inode_list dead_inodes;	   /* whose items are to be deleted; each is referenced */
 
 	/* the flusher */
@@ -112,6 +115,7 @@ struct fsc_volume {
 	struct subvol *subvols[SUBVOL_BUCKETS];
 
 	struct inode_shard inodes[INODE_SHARDS];
+	struct read_epochs epochs;
 	struct fs_stats stats;
 };
 

@@ -160,7 +160,7 @@ static int read_inode(struct fsc_ctx *ctx, struct fsc_inode *inode)
 	/* What is below are the internal files of the free space cache and such. */
 	if (ino < BTRFS_FIRST_FREE_OBJECTID || ino > BTRFS_LAST_FREE_OBJECTID)
 		return -ENOENT;
-	ret = tree_search(ctx, &sv->root, &key, &path);
+	ret = tree_lookup(ctx, &sv->root, &key, &path);
 	if (ret < 0)
 		return ret;
 	if (ret == 0) {

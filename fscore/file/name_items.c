@@ -314,7 +314,7 @@ int name_find_index(
 	struct btrfs_key key = ref_key(n);
 	struct tree_path path = PATH_INIT;
 	bool found = false;
-	int ret = tree_search(ctx, &sv->root, &key, &path);
+	int ret = tree_lookup(ctx, &sv->root, &key, &path);
 
 	if (ret == 0) {
 		const struct btrfs_inode_ref *ref = find_ref(&path, n->name, n->len);
@@ -327,7 +327,7 @@ int name_find_index(
 	if (ret < 0 || found)
 		return MIN(ret, 0);
 	key = extref_key(n);
-	ret = tree_search(ctx, &sv->root, &key, &path);
+	ret = tree_lookup(ctx, &sv->root, &key, &path);
 	if (ret == 0) {
 		const struct btrfs_inode_extref *ref = find_extref(&path, n->dir, n->name, n->len);
 
@@ -345,7 +345,7 @@ int name_lookup(struct fsc_ctx *ctx, struct fsc_inode *dir, const char *name, si
 	struct btrfs_key key = key_make(dir->ino, BTRFS_DIR_ITEM_KEY, name_hash(name, len));
 	const struct btrfs_dir_item *di = NULL;
 	struct tree_path path = PATH_INIT;
-	int ret = tree_search(ctx, &dir->subvol->root, &key, &path);
+	int ret = tree_lookup(ctx, &dir->subvol->root, &key, &path);
 
 	if (ret < 0)
 		return ret;

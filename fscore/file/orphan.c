@@ -96,14 +96,34 @@ static int next_orphan(struct fsc_ctx *ctx, struct subvol *sv, uint64_t *ino)
 	return ret;
 }
 
+/* Whether the inode has really lost its names: old kernels used orphan items for truncation, too. */
+static int is_dead(struct fsc_ctx *ctx, struct subvol *sv, uint64_t ino, bool *dead)
+{
+	struct btrfs_key key = key_make(ino, BTRFS_INODE_ITEM_KEY, 0);
+	struct tree_path path = PATH_INIT;
+	int ret = tree_search(ctx, &sv->root, &key, &path);
+
+	*dead = ret == 1 ||
+		(ret == 0 && !GET((const struct btrfs_inode_item *)path_data(&path), nlink));
+	path_release(&path);
+	return MIN(ret, 0);
+}
+
 int orphans_resume(struct fsc_ctx *ctx, struct subvol *sv)
 {
 	uint64_t ino = 0;
 	int ret;
 
 	while (!(ret = next_orphan(ctx, sv, &ino))) {
-		struct fsc_inode *inode = inode_alloc(sv, ino);
+		struct fsc_inode *inode;
+		bool dead;
 
+		ret = is_dead(ctx, sv, ino, &dead);
+		if (ret)
+			return ret;
+		if (!dead)
+			continue;
+		inode = inode_alloc(sv, ino);
 		if (!inode)
 			return -ENOMEM;
 		inode->unlinked = true;

@@ -39,6 +39,7 @@ struct fsc_read_impl {
 	struct fsc_inode *inode; /* a reference */
 	struct io_wait wait;
 	bool done;		    /* set on the reading thread when nothing is pending any more */
+	unsigned epoch;		    /* held while extents are looked up and I/O is begun */
 	struct io_wait_link *links; /* one for each page */
 	uint64_t first;		    /* index of the first page */
 	unsigned n_pages;
@@ -359,8 +360,8 @@ static int commit_io(struct fsc_read_impl *r, struct plan *plan, struct planned_
 		*done = 1;
 		return ret;
 	}
-	ret = data_io_create(r->inode, p->seg.logical + within * geo->sector_bytes, inserted, pages,
-		p->csums ? p->have_csum + within : NULL,
+	ret = data_io_create(r->inode, r->epoch, p->seg.logical + within * geo->sector_bytes,
+		inserted, pages, p->csums ? p->have_csum + within : NULL,
 		p->csums ? p->csums + within * geo->csum_bytes : NULL, &io);
 	for (unsigned i = 0; i < inserted; i++) {
 		if (ret) {
@@ -678,12 +679,16 @@ static void sync_done(struct fsc_msg *msg)
 static int start_missing(struct fsc_ctx *ctx, struct fsc_read_impl *r)
 {
 	struct plan plan = {0};
-	int ret = plan_missing(ctx, r, &plan);
+	int ret;
+
+	r->epoch = epoch_enter(r->vol);
+	ret = plan_missing(ctx, r, &plan);
 
 	if (!ret)
 		ret = plan_take_pages(ctx, r, &plan);
 	if (!ret)
 		ret = commit_plan(ctx, r, &plan);
+	epoch_exit(r->vol, r->epoch);
 	plan_free(r, &plan);
 	return ret;
 }

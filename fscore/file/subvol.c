@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/util.h"
+#include "fscore/file/writeback.h"
 
 int root_item_read(
 	struct fsc_ctx *ctx, struct fsc_volume *vol, uint64_t objectid, struct btrfs_root_item *out)
@@ -31,7 +32,8 @@ int root_item_read(
 static int read_parent(struct fsc_ctx *ctx, struct subvol *sv)
 {
 	struct btrfs_key key = key_make(sv->id, BTRFS_ROOT_BACKREF_KEY, 0);
-	struct tree_path path = PATH_INIT;
+	struct tree_path path =
+		PATH_INIT_LIMIT(key_make(sv->id, BTRFS_ROOT_BACKREF_KEY, UINT64_MAX));
 	int ret;
 
 	if (sv->id == BTRFS_FS_TREE_OBJECTID)
@@ -152,6 +154,8 @@ int subvol_get(struct fsc_ctx *ctx, struct fsc_volume *vol, uint64_t id, struct 
 	short_unlock(&vol->subvol_lock);
 	if (fresh)
 		free_subvol(fresh);
+	else if (vol->w)
+		flusher_new_subvol(sv);
 	*out = sv;
 	return 0;
 }
@@ -161,7 +165,7 @@ int subvol_check_ref(struct fsc_ctx *ctx, const struct subvol *parent, uint64_t 
 {
 	struct btrfs_key key = key_make(parent->id, BTRFS_ROOT_REF_KEY, child);
 	struct tree_path path = PATH_INIT;
-	int ret = tree_search(ctx, &parent->vol->root_tree, &key, &path);
+	int ret = tree_lookup(ctx, &parent->vol->root_tree, &key, &path);
 
 	if (ret < 0)
 		return ret;

@@ -49,6 +49,9 @@ void flusher_write_all(struct fsc_ctx *ctx, struct fsc_volume *vol);
 /* An inode without names: its items are deleted in the background. Takes over a reference. */
 void flusher_delete(struct fsc_inode *inode);
 
+/* A subvolume has been read in: the flusher looks for orphans in it. */
+void flusher_new_subvol(struct subvol *sv);
+
 /* Reserves data space for n pages, and waits while too much is dirty. As fsc_write(). */
 int dirty_reserve(struct fsc_ctx *ctx, struct fsc_volume *vol, uint64_t bytes);
 void dirty_unreserve(struct fsc_volume *vol, uint64_t bytes);

@@ -36,7 +36,7 @@ int fsc_getxattr(struct fsc_ctx *ctx, struct fsc_inode *inode, const char *name,
 		key_make(inode->ino, BTRFS_XATTR_ITEM_KEY, name_hash(name, name_len));
 	const struct btrfs_dir_item *di = NULL;
 	struct tree_path path = PATH_INIT;
-	int ret = tree_search(ctx, &inode->subvol->root, &key, &path);
+	int ret = tree_lookup(ctx, &inode->subvol->root, &key, &path);
 
 	if (ret < 0)
 		return ret;
@@ -67,7 +67,8 @@ static void copy_names(const struct tree_path *path, char *buf, size_t size, siz
 int fsc_listxattr(struct fsc_ctx *ctx, struct fsc_inode *inode, char *buf, size_t size, size_t *len)
 {
 	struct btrfs_key key = key_make(inode->ino, BTRFS_XATTR_ITEM_KEY, 0);
-	struct tree_path path = PATH_INIT;
+	struct tree_path path =
+		PATH_INIT_LIMIT(key_make(inode->ino, BTRFS_XATTR_ITEM_KEY, UINT64_MAX));
 	int ret = tree_search(ctx, &inode->subvol->root, &key, &path);
 
 	*len = 0;

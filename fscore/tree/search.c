@@ -207,6 +207,23 @@ static int fail(struct tree_path *path, int error)
 	return error;
 }
 
+/* Whether what comes after the path's leaf is beyond the limit of what is wanted. */
+static bool next_is_beyond(const struct tree_path *path)
+{
+	uint8_t level = 1;
+	struct btrfs_key key;
+
+	if (!path->has_limit)
+		return false;
+	while (level < BTRFS_MAX_LEVEL && path->block[level] &&
+		path->slot[level] + 1 >= block_nritems(path->block[level]->data))
+		level++;
+	if (level == BTRFS_MAX_LEVEL || !path->block[level])
+		return true;
+	key = node_key(path->block[level]->data, path->slot[level] + 1);
+	return key_cmp(&key, &path->limit) > 0;
+}
+
 /* dir: where to go when the key is not there and belongs at the edge of a leaf. */
 static int search(struct fsc_ctx *ctx, struct tree_root *root, const struct btrfs_key *key,
 	struct tree_path *path, int dir)
@@ -218,7 +235,7 @@ static int search(struct fsc_ctx *ctx, struct tree_root *root, const struct btrf
 		if (ret)
 			return fail(path, ret);
 		ret = descend(path, key);
-		if (ret == 1 && dir > 0 && !path_valid(path)) {
+		if (ret == 1 && dir > 0 && !path_valid(path) && !next_is_beyond(path)) {
 			ret = step_leaf(path, 1);
 			/* Past the end of the tree: block[0] is still the last leaf. */
 			ret = ret == 0 ? 1 : ret;
@@ -246,6 +263,12 @@ int tree_search(struct fsc_ctx *ctx, struct tree_root *root, const struct btrfs_
 	return search(ctx, root, key, path, 1);
 }
 
+int tree_lookup(struct fsc_ctx *ctx, struct tree_root *root, const struct btrfs_key *key,
+	struct tree_path *path)
+{
+	return search(ctx, root, key, path, 0);
+}
+
 int tree_search_before(struct fsc_ctx *ctx, struct tree_root *root, const struct btrfs_key *key,
 	struct tree_path *path)
 {
@@ -268,6 +291,8 @@ int tree_next(struct fsc_ctx *ctx, struct tree_path *path)
 	int ret;
 
 	if (++path->slot[0] < block_nritems(path->block[0]->data))
+		return 0;
+	if (next_is_beyond(path))
 		return 0;
 	key = leaf_key(path->block[0]->data, path->slot[0] - 1);
 	ret = step_leaf(path, 1);

@@ -54,9 +54,16 @@ struct tree_path {
 	uint32_t slot[BTRFS_MAX_LEVEL];
 	struct mblock *pinned; /* just read: must not be evicted before it is used */
 	struct block_expect need;
+	/*
+	 * Set before a search: what lies behind this key is not wanted, so no block is read for it
+	 * (which might be damaged). The path is then past its end.
+	 */
+	bool has_limit;
+	struct btrfs_key limit;
 };
 
-#define PATH_INIT ((struct tree_path){.root = NULL})
+#define PATH_INIT	     ((struct tree_path){.root = NULL})
+#define PATH_INIT_LIMIT(key) ((struct tree_path){.has_limit = true, .limit = (key)})
 
 /*
  * Finds key, or the first item after it. Returns 0: found exactly; 1: not, the
@@ -64,6 +71,10 @@ struct tree_path {
  * false). On an error the path is released. path is fresh or released.
  */
 int tree_search(struct fsc_ctx *ctx, struct tree_root *root, const struct btrfs_key *key,
+	struct tree_path *path);
+
+/* Finds exactly key: 0; 1: it is not there, and no other block is read to see what is. */
+int tree_lookup(struct fsc_ctx *ctx, struct tree_root *root, const struct btrfs_key *key,
 	struct tree_path *path);
 
 /* Finds key, or the last item before it. 0 exact; 1 before it; -ENOENT: there is none. */

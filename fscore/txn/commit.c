@@ -253,10 +253,13 @@ static void finish(struct txns *txns, struct txn *txn, int error)
 	joiners = txns->joiners;
 	txns->joiners = NULL;
 	short_unlock(&txns->lock);
-	if (!error)
-		space_unpin(txns->config.space, txn->id);
 	txn_post_waiters(waiters, error ? -EIO : 0);
 	txn_post_waiters(joiners, 0);
+	if (error)
+		return;
+	if (txns->config.wait_for_readers)
+		txns->config.wait_for_readers(txns->config.arg, txns->thread);
+	space_unpin(txns->config.space, txn->id);
 }
 
 static bool has_failed(struct txns *txns)

@@ -336,13 +336,39 @@ static int reserve(struct fsc_ctx *ctx, struct txns *txns, uint64_t bytes, unsig
 	return ret;
 }
 
-/* As reserve(), and when there is no room, makes some. No handle is held. */
+/* Makes a chunk whether or not one is wanted yet, without a reservation. No handle is held. */
+static int force_chunk(struct fsc_ctx *ctx, struct txns *txns, enum space_type type)
+{
+	struct txn_handle h;
+	struct txn *txn;
+	int ret = join_running(ctx, txns, &txn);
+
+	if (ret)
+		return ret;
+	txn_handle_init(&h, ctx, txns, txn);
+	ret = space_alloc_chunk(&h.w, txns->config.space, type);
+	if (ret && ret != -ENOSPC)
+		txn_abort(&h, ret);
+	else
+		txn_end(&h);
+	return ret;
+}
+
+/*
+ * As reserve(), and when there is no room, makes some: first a new chunk; then what the last
+ * transactions have freed, which can be used once they are on disk. No handle is held.
+ */
 static int reserve_hard(struct fsc_ctx *ctx, struct txns *txns, uint64_t bytes, unsigned flags)
 {
 	int ret = reserve(ctx, txns, bytes, flags);
 
+	if (ret != -ENOSPC)
+		return ret;
+	ret = force_chunk(ctx, txns, SPACE_METADATA);
+	if (ret && ret != -ENOSPC)
+		return ret;
+	ret = reserve(ctx, txns, bytes, flags);
 	if (ret == -ENOSPC) {
-		/* What the last transactions have freed can be used once they are on disk. */
 		ret = txn_commit(ctx, txns);
 		if (!ret)
 			ret = reserve(ctx, txns, bytes, flags);
@@ -414,15 +440,5 @@ void txn_abort(struct txn_handle *h, int error)
 
 int txn_make_chunk(struct fsc_ctx *ctx, struct txns *txns, enum space_type type)
 {
-	struct txn_handle h;
-	int ret = txn_join(ctx, txns, 8, TXN_USE_GLOBAL, &h);
-
-	if (ret)
-		return ret;
-	ret = space_alloc_chunk(&h.w, txns->config.space, type);
-	if (ret && ret != -ENOSPC)
-		txn_abort(&h, ret);
-	else
-		txn_end(&h);
-	return ret;
+	return force_chunk(ctx, txns, type);
 }

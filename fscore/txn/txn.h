@@ -87,6 +87,11 @@ struct txn_config {
 	 * transaction.
 	 */
 	int (*write_files)(void *arg, struct tree_writer *w);
+	/*
+	 * A transaction is on disk, on the committer's thread t: waits until nobody uses what it has
+	 * freed.
+	 */
+	void (*wait_for_readers)(void *arg, struct fsc_thread *t);
 	/* The volume has become read-only. Any thread, with no lock held. */
 	void (*aborted)(void *arg, int error);
 	void *arg;

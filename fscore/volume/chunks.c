@@ -86,7 +86,8 @@ int chunks_read_system(struct fsc_volume *vol)
 int chunks_read_tree(struct fsc_ctx *ctx, struct fsc_volume *vol)
 {
 	struct btrfs_key key = key_make(BTRFS_FIRST_CHUNK_TREE_OBJECTID, BTRFS_CHUNK_ITEM_KEY, 0);
-	struct tree_path path = PATH_INIT;
+	struct tree_path path = PATH_INIT_LIMIT(
+		key_make(BTRFS_FIRST_CHUNK_TREE_OBJECTID, BTRFS_CHUNK_ITEM_KEY, UINT64_MAX));
 	int ret = tree_search(ctx, &vol->chunk_tree, &key, &path);
 
 	ret = MIN(ret, 0);

@@ -59,13 +59,19 @@ static int read_super(struct fsc_thread *t, struct fsc_volume *vol, const char *
 		found = true;
 	}
 	free(sb);
+	/*
+	 * No magic where the first one should be: wipefs or another mkfs has been there, and the
+	 * copies are what they have left.
+	 */
+	if (first_ret == -EINVAL && first_why[0])
+		found = false;
 	if (!found) {
-		log_error("%s: %s%s", name,
-			first_ret == -EINVAL ? "not a btrfs volume: " : "superblock: ", first_why);
+		log_error("%s: %s%s", name, first_ret == -EINVAL ? "not a btrfs volume: " : "",
+			first_why);
 		return first_ret;
 	}
 	if (first_why[0])
-		log_warning("%s: first superblock: %s; using another copy", name, first_why);
+		log_warning("%s: the first %s; using another copy", name, first_why);
 	return 0;
 }
 
@@ -144,7 +150,7 @@ static int read_default_subvol(struct fsc_ctx *ctx, struct fsc_volume *vol)
 	struct btrfs_key key = key_make(
 		GET(&vol->super, root_dir_objectid), BTRFS_DIR_ITEM_KEY, name_hash(name, name_len));
 	struct tree_path path = PATH_INIT;
-	int ret = tree_search(ctx, &vol->root_tree, &key, &path);
+	int ret = tree_lookup(ctx, &vol->root_tree, &key, &path);
 
 	vol->default_subvol = FSC_SUBVOL_TOP;
 	if (ret == 0) {
@@ -228,6 +234,7 @@ int volume_open_dev(struct fsc_thread *t, struct dev *dev, const char *name,
 	const struct fsc_open_options *opt, struct fsc_volume **out)
 {
 	struct fsc_volume *vol = calloc(1, sizeof(*vol));
+	uint64_t said = log_error_count();
 	int ret;
 
 	if (!vol) {
@@ -240,7 +247,9 @@ int volume_open_dev(struct fsc_thread *t, struct dev *dev, const char *name,
 	chunk_map_init(&vol->chunks);
 	ret = open_volume(t, vol, name, opt);
 	if (ret) {
-		log_error("%s: can't open the volume: %s", name, strerror(-ret));
+		/* One line is enough, and most of what fails says more than this. */
+		if (log_error_count() == said)
+			log_error("%s: can't open the volume: %s", name, strerror(-ret));
 		fsc_volume_close(t, vol);
 		return ret;
 	}

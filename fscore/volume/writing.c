@@ -125,6 +125,11 @@ static void on_abort(void *arg, int error)
 	atomic_store(&vol->w->failed, true);
 }
 
+static void wait_for_readers(void *arg, struct fsc_thread *t)
+{
+	epoch_wait(arg, t);
+}
+
 static int start_txns(struct fsc_ctx *ctx, struct fsc_volume *vol)
 {
 	struct fs_writing *w = vol->w;
@@ -144,6 +149,7 @@ static int start_txns(struct fsc_ctx *ctx, struct fsc_volume *vol)
 		.super = &w->super,
 		.interval_ns = COMMIT_INTERVAL_NS,
 		.write_files = inode_write_dirty,
+		.wait_for_readers = wait_for_readers,
 		.aborted = on_abort,
 		.arg = vol,
 	};
