@@ -63,8 +63,8 @@ bool space_wants_chunk(struct space *space, enum space_type type)
 
 	short_lock(&space->lock);
 	taken = info->used_bytes + info->pinned_bytes + info->readonly_bytes;
-	/* What metadata is promised is for the worst case. */
-	if (type == SPACE_DATA)
+	/* What metadata is promised is for the worst case, what data is will be used. */
+	if (type == SPACE_DATA || is_mixed(space))
 		taken += info->reserved_bytes;
 	free_bytes = info->total_bytes - MIN(taken, info->total_bytes);
 	ahead = usual_chunk_bytes(space, type) / 4;

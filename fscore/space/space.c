@@ -303,7 +303,7 @@ uint64_t overcommit_bytes_locked(const struct space *space)
 	unsigned copies = mirrors_of_flags(chunk_flags_locked(space, SPACE_METADATA));
 	uint64_t room = space->unallocated_bytes / copies;
 
-	if (is_mixed(space) || room < CHUNK_LEAST_BYTES || space->impl->no_room[SPACE_METADATA])
+	if (room < CHUNK_LEAST_BYTES || space->impl->no_room[SPACE_METADATA])
 		return 0;
 	return room / 2;
 }
@@ -317,7 +317,9 @@ static int reserve_locked(
 	if (info == &space->info[SPACE_METADATA]) {
 		uint64_t keep = use_global ? 0 : space->global_reserve_bytes;
 
-		limit += overcommit_bytes_locked(space);
+		/* In mixed block groups data shares the limit, but gets no credit. */
+		if (type != SPACE_DATA)
+			limit += overcommit_bytes_locked(space);
 		limit -= MIN(keep, limit);
 	}
 	taken = info->used_bytes + info->reserved_bytes + info->pinned_bytes + info->readonly_bytes;

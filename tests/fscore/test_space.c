@@ -325,6 +325,21 @@ static void test_space_reservations_end_at_what_there_is(void **state)
 	sv_destroy(t.sv);
 }
 
+/* Data can't take so much of mixed block groups that metadata gets no promise. */
+static void test_space_mixed_data_leaves_metadata_room(void **state)
+{
+	(void)state;
+	start("-M", 300 * MIB);
+	while (!space_reserve(&t.sv->space, SPACE_DATA, 64 * 1024, false))
+		;
+	assert_int_equal(space_reserve(&t.sv->space, SPACE_METADATA, 4 * MIB, false), 0);
+	assert_int_equal(space_reserve(&t.sv->space, SPACE_DATA, 64 * 1024, false), -ENOSPC);
+	assert_true(space_wants_chunk(&t.sv->space, SPACE_METADATA));
+	assert_int_equal(sv_alloc_chunk(t.sv, SPACE_METADATA), 0);
+	assert_int_equal(space_reserve(&t.sv->space, SPACE_DATA, 64 * 1024, false), 0);
+	sv_destroy(t.sv);
+}
+
 static void test_space_nowait_does_not_load(void **state)
 {
 	uint64_t logical, bytes;
@@ -469,6 +484,7 @@ int main(void)
 		cmocka_unit_test(test_space_tree_changes_that_can_not_be_are_refused),
 		cmocka_unit_test(test_space_nowait_does_not_load),
 		cmocka_unit_test(test_space_pinned_ranges_wait_for_their_transaction),
+		cmocka_unit_test(test_space_mixed_data_leaves_metadata_room),
 		cmocka_unit_test(test_space_reservations_end_at_what_there_is),
 		cmocka_unit_test(test_space_every_free_sector_can_be_allocated),
 		cmocka_unit_test(test_space_chunks_fill_the_device),
