@@ -8,6 +8,8 @@
 #include "proto/wire.h"
 
 #define FIRST_BYTES 512u
+/* What is left of a fragment is worth a receive call of its own. */
+#define DIRECT_BYTES 4096u
 
 void record_init(struct record *r)
 {
@@ -97,6 +99,57 @@ enum record_state record_feed(
 			return RECORD_DONE;
 		r->mark_len = 0;
 	}
+}
+
+size_t record_wants(const struct record *r, size_t max_bytes)
+{
+	size_t want = r->len + r->fragment_left;
+
+	if (r->mark_len < 4 || r->len < RECORD_TRUST_BYTES || r->fragment_left < DIRECT_BYTES ||
+		want <= r->capacity || want > max_bytes)
+		return 0;
+	/* More fragments may come: not to grow, and move, again for each. */
+	return (r->last ? want : max_bytes) - r->capacity;
+}
+
+size_t record_room(struct record *r, size_t max_bytes, uint8_t **p)
+{
+	size_t more = record_wants(r, max_bytes);
+	uint8_t *data;
+
+	if (r->mark_len < 4 || r->fragment_left < DIRECT_BYTES)
+		return 0;
+	if (more) {
+		data = realloc(r->data, r->capacity + more);
+		if (!data)
+			return 0;
+		r->data = data;
+		r->capacity += more;
+	}
+	if (r->len + r->fragment_left > r->capacity)
+		return 0;
+	*p = r->data + r->len;
+	return r->fragment_left;
+}
+
+enum record_state record_filled(struct record *r, size_t n)
+{
+	r->len += n;
+	r->fragment_left -= (uint32_t)n;
+	if (r->fragment_left)
+		return RECORD_MORE;
+	if (r->last)
+		return RECORD_DONE;
+	r->mark_len = 0;
+	return RECORD_MORE;
+}
+
+uint8_t *record_detach(struct record *r)
+{
+	uint8_t *data = r->data;
+
+	record_init(r);
+	return data;
 }
 
 bool record_whole(

@@ -5,7 +5,9 @@
  * complete; between records it holds no memory.
  *
  * Memory follows what has arrived, not what a fragment header claims: the
- * buffer doubles as bytes come in.
+ * buffer doubles as bytes come in. Only when RECORD_TRUST_BYTES have arrived is a
+ * fragment's header believed, and room made for the whole of it at once: large
+ * records are then received into their buffer, and never moved.
  */
 #ifndef PROTO_RECORD_H
 #define PROTO_RECORD_H
@@ -14,7 +16,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define RECORD_LAST 0x80000000u
+#define RECORD_LAST	   0x80000000u
+#define RECORD_TRUST_BYTES 16384u
 
 struct record {
 	uint8_t *data; /* the record so far; NULL until its first byte */
@@ -46,6 +49,21 @@ bool record_pending(const struct record *r);
  */
 enum record_state record_feed(
 	struct record *r, const uint8_t **p, const uint8_t *end, size_t max_bytes);
+
+/*
+ * Where the next bytes of a large record may be received: that many at *p, all of
+ * the current fragment. 0: it is not large, use record_feed(); or out of memory.
+ */
+size_t record_room(struct record *r, size_t max_bytes, uint8_t **p);
+
+/* Bytes that the next record_room() would have to allocate; 0: none. */
+size_t record_wants(const struct record *r, size_t max_bytes);
+
+/* n bytes were received there. RECORD_MORE or RECORD_DONE. */
+enum record_state record_filled(struct record *r, size_t n);
+
+/* Gives the buffer of a whole record away (to free()), and starts over. */
+uint8_t *record_detach(struct record *r);
 
 /*
  * The common case without copying: if the input holds a whole record of one
