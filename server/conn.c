@@ -2,10 +2,12 @@
 #include "server/conn.h"
 
 #include <errno.h>
+#include <linux/sockios.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "base/log.h"
@@ -37,6 +39,7 @@ struct conn {
 	bool is_dirty, is_starved, wants_write;
 	uint64_t in_ns, out_ns; /* last progress each way */
 	struct record record;
+	size_t granted; /* bytes of a large record, that has all it needs */
 	/* Input that was received but not handled when it was paused: from stash_at on. */
 	uint8_t *stash;
 	size_t stash_at, stash_len;
@@ -55,12 +58,20 @@ static void set_partial(struct conn *c, size_t before)
 	c->loop->partial_bytes -= before;
 }
 
+static void set_granted(struct conn *c, size_t bytes)
+{
+	c->loop->granted_bytes += bytes;
+	c->loop->granted_bytes -= c->granted;
+	c->granted = bytes;
+}
+
 static void drop_record(struct conn *c)
 {
 	size_t before = c->record.capacity;
 
 	record_reset(&c->record);
 	set_partial(c, before);
+	set_granted(c, 0);
 }
 
 /* The memory follows in conn_free_dead(), once no request refers to it. */
@@ -114,11 +125,26 @@ void conn_free_dead(struct loop *l)
 
 /* ------------------------------------------------------------------- bounds */
 
+/*
+ * True when a large record must wait for memory. Those that were granted theirs
+ * need nothing more to end, and while there is none the next one may always go on.
+ * Half of the limit is for them, so that they alone never stop requests.
+ */
+static bool conn_waits_for_room(const struct conn *c)
+{
+	const struct loop *l = c->loop;
+	size_t want = record_wants(&c->record, SRV_RECORD_MAX);
+
+	return want && l->granted_bytes && l->granted_bytes + want > l->limits.memory_bytes / 2;
+}
+
 /* True when another request must wait until some in flight have ended. */
 static bool conn_is_full(const struct conn *c)
 {
 	const struct rpc_peer *p = &c->peer;
 
+	if (conn_waits_for_room(c))
+		return true;
 	if (!p->n_requests && !p->out.bytes)
 		return false;
 	return p->n_requests >= CONN_REQUESTS_MAX || p->request_bytes >= CONN_BYTES_MAX ||
@@ -151,15 +177,30 @@ static void conn_pause(struct conn *c, const uint8_t *rest, size_t len)
 
 /* -------------------------------------------------------------------- input */
 
-static bool handle_record(struct conn *c, const uint8_t *data, size_t len)
+static bool handle_record(struct conn *c, struct rpc_input *in)
 {
-	int ret = rpc_dispatch(&c->peer, data, len);
+	int ret = rpc_dispatch(&c->peer, in);
 
 	if (ret == -EBADMSG)
 		conn_refuse(c, "not an RPC call");
 	else if (ret)
 		conn_refuse(c, "out of memory");
 	return !ret;
+}
+
+/* A record in memory of its own, which the request may take over. */
+static bool handle_own_record(struct conn *c)
+{
+	size_t before = c->record.capacity, len = c->record.len;
+	struct rpc_input in = {.len = len, .owned = record_detach(&c->record)};
+	bool ok;
+
+	set_partial(c, before);
+	set_granted(c, 0);
+	in.data = in.owned;
+	ok = handle_record(c, &in);
+	free(in.owned);
+	return ok;
 }
 
 /* Feeds a record that does not lie in the input as a whole. */
@@ -176,10 +217,7 @@ static bool feed(struct conn *c, const uint8_t **p, const uint8_t *end)
 		conn_refuse(c, "too much memory in unfinished records");
 		return false;
 	case RECORD_DONE:
-		if (!handle_record(c, c->record.data, c->record.len))
-			return false;
-		drop_record(c);
-		return true;
+		return handle_own_record(c);
 	case RECORD_TOO_BIG:
 		conn_refuse(c, "record is too long");
 		return false;
@@ -193,8 +231,8 @@ static bool feed(struct conn *c, const uint8_t **p, const uint8_t *end)
 /* Handles received bytes; what is past a bound is kept and the reading stops. */
 static void conn_input(struct conn *c, const uint8_t *p, size_t len)
 {
-	const uint8_t *end = p + len, *data;
-	size_t n;
+	const uint8_t *end = p + len;
+	struct rpc_input in = {NULL, 0, NULL};
 
 	while (p < end) {
 		if (conn_is_full(c)) {
@@ -202,8 +240,8 @@ static void conn_input(struct conn *c, const uint8_t *p, size_t len)
 			return;
 		}
 		if (!record_pending(&c->record) &&
-			record_whole(&p, end, SRV_RECORD_MAX, &data, &n)) {
-			if (!handle_record(c, data, n))
+			record_whole(&p, end, SRV_RECORD_MAX, &in.data, &in.len)) {
+			if (!handle_record(c, &in))
 				return;
 		} else if (!feed(c, &p, end)) {
 			return;
@@ -211,6 +249,40 @@ static void conn_input(struct conn *c, const uint8_t *p, size_t len)
 	}
 	if (conn_is_full(c))
 		conn_pause(c, NULL, 0);
+}
+
+/* Receives the rest of a large record where it will stay. *done false: there is none. */
+static ssize_t receive_direct(struct conn *c, bool *done)
+{
+	size_t before = c->record.capacity, room;
+	uint8_t *to;
+	ssize_t n;
+
+	room = record_room(&c->record, SRV_RECORD_MAX, &to);
+	set_partial(c, before);
+	if (c->record.capacity != before)
+		set_granted(c, c->record.capacity);
+	*done = room > 0;
+	if (!room)
+		return 0;
+	n = c->transport->receive(c->fd, to, room);
+	if (n <= 0)
+		return n;
+	c->in_ns = c->loop->rpc.now_ns;
+	counter_add(&c->loop->counters.received_bytes, (uint64_t)n);
+	if (record_filled(&c->record, (size_t)n) == RECORD_DONE && handle_own_record(c) &&
+		conn_is_full(c))
+		conn_pause(c, NULL, 0);
+	return n;
+}
+
+/* The client has sent all, and everything that we sent has arrived there. */
+static bool all_arrived(const struct conn *c)
+{
+	int unacknowledged;
+
+	return !c->peer.n_requests && !c->peer.out.bytes &&
+		!ioctl(c->fd, SIOCOUTQ, &unacknowledged) && !unacknowledged;
 }
 
 static void conn_eof(struct conn *c)
@@ -223,19 +295,27 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
 {
 	struct conn *c = arg;
 	struct loop *l = c->loop;
+	bool direct;
 	ssize_t n;
 
 	(void)what;
 	loop_enter(l);
-	n = c->transport->receive(fd, l->receive_buf, LOOP_RECEIVE_BYTES);
+	if (conn_waits_for_room(c)) {
+		conn_pause(c, NULL, 0);
+		return;
+	}
+	n = receive_direct(c, &direct);
+	if (!direct)
+		n = c->transport->receive(fd, l->receive_buf, LOOP_RECEIVE_BYTES);
 	if (n < 0) {
 		if (errno != EAGAIN && errno != EINTR)
 			conn_kill(c);
 		return;
 	}
 	if (!n) {
+		c->peer.all_received = all_arrived(c);
 		conn_eof(c);
-	} else {
+	} else if (!direct) {
 		c->in_ns = l->rpc.now_ns;
 		counter_add(&l->counters.received_bytes, (uint64_t)n);
 		conn_input(c, l->receive_buf, (size_t)n);
@@ -251,6 +331,7 @@ static bool conn_resume(struct conn *c)
 	if (c->state != CONN_PAUSED || conn_is_full(c))
 		return false;
 	c->state = CONN_OPEN;
+	c->in_ns = c->loop->rpc.now_ns; /* that it was not read is not its fault */
 	if (c->is_starved)
 		TAILQ_REMOVE(&c->loop->starved, c, starved_link);
 	c->is_starved = false;
@@ -350,7 +431,7 @@ void conn_feed_starved(struct loop *l)
 {
 	struct conn *c = TAILQ_FIRST(&l->starved);
 
-	while (c && !loop_is_full(l)) {
+	while (c && (!loop_is_full(l) || !l->granted_bytes)) {
 		struct conn *next = TAILQ_NEXT(c, starved_link);
 
 		if (!conn_is_full(c))

@@ -10,7 +10,9 @@
  *   paused (not read: a bound is reached)
  *
  * An idle connection holds no buffers: input is received into the loop's one
- * buffer and handled there; only a record that is not complete is kept.
+ * buffer and handled there; only a record that is not complete is kept. The rest of
+ * a large one is received into the record's own memory, which goes with the request
+ * when that must wait: the data of a WRITE are copied once, into the page cache.
  *
  * Bounds, so that memory does not depend on what clients do:
  *   CONN_REQUESTS_MAX, CONN_BYTES_MAX   in flight for one connection

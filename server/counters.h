@@ -24,7 +24,8 @@ struct op_counters {
 	_Atomic uint64_t done_async;  /* parked on I/O, then done on the loop */
 	_Atomic uint64_t done_worker; /* fell back to a worker, because of: */
 	_Atomic uint64_t blocked[FSC_BLOCKED_REASONS];
-	struct hist latency; /* from the arrival of the request to its reply */
+	_Atomic uint64_t parked_sync; /* of all these: waited, without a thread, to be durable */
+	struct hist latency;	      /* from the arrival of the request to its reply */
 };
 
 struct loop_counters {

@@ -5,7 +5,6 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/resource.h>
 
 #include "base/log.h"
@@ -15,6 +14,7 @@
 #include "server/listener.h"
 #include "server/loop.h"
 #include "server/mount/mount_list.h"
+#include "server/rpc/replay.h"
 #include "server/rpcbind.h"
 
 #define DEFAULT_LISTEN "0.0.0.0:2049"
@@ -36,8 +36,8 @@ static void say_if_not_opened(const char *path, int err)
 
 static int open_volume(struct daemon *d, const struct srv_config *config)
 {
-	/* Until changes are served, nothing must be able to make one. */
-	struct fsc_open_options opt = {.cache_bytes = config->cache_bytes, .read_only = true};
+	bool writable = exports_any_writable(config->exports);
+	struct fsc_open_options opt = {.cache_bytes = config->cache_bytes, .read_only = !writable};
 	int ret = fsc_thread_create(&d->thread);
 
 	if (ret) {
@@ -50,9 +50,8 @@ static int open_volume(struct daemon *d, const struct srv_config *config)
 		return ret;
 	}
 	fsc_volume_info(d->srv.vol, &d->srv.vol_info);
-	if (exports_any_writable(config->exports))
-		log_notice("writing is not served yet: every export is "
-			   "read-only");
+	if (writable && d->srv.vol_info.read_only)
+		log_notice("%s can only be read: so can every export", config->volume);
 	ret = exports_resolve(config->exports, d->thread, d->srv.vol);
 	d->srv.exports = config->exports;
 	return ret;
@@ -66,8 +65,11 @@ static int make_shared(struct daemon *d, const struct srv_config *config)
 
 	if (per_tenant == config->workers && per_tenant > 1)
 		per_tenant--;
-	if (getrandom(d->srv.write_verf, sizeof(d->srv.write_verf), 0) != sizeof(d->srv.write_verf))
-		return -EIO;
+	ret = write_verf_init(&d->srv.write_verf);
+	if (!ret)
+		ret = replay_cache_create(&d->srv.replays);
+	if (ret)
+		return ret;
 	d->srv.mounts = mount_list_create();
 	if (!d->srv.mounts)
 		return -ENOMEM;
@@ -203,6 +205,7 @@ void daemon_stop(struct daemon *d)
 		loop_destroy(d->loops[i]);
 	free(d->loops);
 	mount_list_destroy(d->srv.mounts);
+	replay_cache_destroy(d->srv.replays);
 	fsc_volume_close(d->thread, d->srv.vol);
 	fsc_thread_destroy(d->thread);
 }

@@ -42,7 +42,9 @@ static const struct {
 	{SRV_EBADCOOKIE, NFS3ERR_BAD_COOKIE, MOUNT3ERR_INVAL},
 	{SRV_ETOOSMALL, NFS3ERR_TOOSMALL, MOUNT3ERR_INVAL},
 	{SRV_EBADTYPE, NFS3ERR_BADTYPE, MOUNT3ERR_INVAL},
-	{SRV_ENOTSYNC, NFS3ERR_NOT_SYNC, MOUNT3ERR_INVAL},
+	{EREMCHG, NFS3ERR_NOT_SYNC, MOUNT3ERR_INVAL},
+	/* Too many names with one hash: it is this name that cannot be, not the volume that is full. */
+	{EOVERFLOW, NFS3ERR_NAMETOOLONG, MOUNT3ERR_NAMETOOLONG},
 };
 
 static size_t row_of(int err)
@@ -72,4 +74,9 @@ uint32_t errors_mount3(int err)
 		return MOUNT3_OK;
 	i = row_of(err);
 	return i < ARRAY_SIZE(table) ? table[i].mount3 : MOUNT3ERR_SERVERFAULT;
+}
+
+bool errors_is_transient(int err)
+{
+	return err == -ENOMEM || err == -EAGAIN || err == -SRV_ELATER;
 }

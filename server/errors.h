@@ -6,6 +6,7 @@
 #ifndef SERVER_ERRORS_H
 #define SERVER_ERRORS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 enum srv_error {
@@ -13,12 +14,14 @@ enum srv_error {
 	SRV_EBADCOOKIE,
 	SRV_ETOOSMALL,
 	SRV_EBADTYPE,
-	SRV_ENOTSYNC,
 	SRV_ELATER, /* a resource of ours is short: the client should retry */
 };
 
 /* err: 0 or a negative error. */
 uint32_t errors_nfs3(int err);
 uint32_t errors_mount3(int err);
+
+/* Nothing was done, and the client is told to try again. */
+bool errors_is_transient(int err);
 
 #endif

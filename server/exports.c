@@ -133,6 +133,11 @@ static void set_rw(struct export_rules *r, uint32_t v)
 	r->writable = true;
 }
 
+static void set_async(struct export_rules *r, uint32_t v)
+{
+	r->async = v;
+}
+
 static void set_squash(struct export_rules *r, uint32_t v)
 {
 	r->squash = (enum squash)v;
@@ -168,6 +173,8 @@ static const struct {
 } options_table[] = {
 	{"ro", set_ro, false, 0},
 	{"rw", set_rw, false, 0},
+	{"sync", set_async, false, false},
+	{"async", set_async, false, true},
 	{"root_squash", set_squash, false, SQUASH_ROOT},
 	{"no_root_squash", set_squash, false, SQUASH_NONE},
 	{"all_squash", set_squash, false, SQUASH_ALL},
@@ -446,6 +453,7 @@ static bool same_rules(const struct export *a, const struct export *b)
 		const struct export_client *d = &b->clients[i];
 
 		if (strcmp(c->text, d->text) || c->rules.writable != d->rules.writable ||
+			c->rules.async != d->rules.async ||
 			c->rules.privileged_port != d->rules.privileged_port ||
 			c->rules.squash != d->rules.squash ||
 			c->rules.anon_uid != d->rules.anon_uid ||

@@ -3,7 +3,7 @@
  * The exports: which subvolume is served under which name, to whom, and how.
  * Built before the threads start and immutable then.
  *
- * Options are those of exports(5): ro rw, root_squash no_root_squash all_squash
+ * Options are those of exports(5): ro rw, sync async, root_squash no_root_squash all_squash
  * no_all_squash, anonuid=N anongid=N, secure insecure. A client is an IPv4 or
  * IPv6 address, a network ADDRESS/BITS, or `*`, each with options of its own in
  * parentheses behind it. Of the clients that match, the narrowest counts.
@@ -39,6 +39,7 @@ enum squash {
 
 struct export_rules {
 	bool writable;
+	bool async;	      /* changes are answered before they are durable */
 	bool privileged_port; /* "secure" */
 	enum squash squash;
 	uint32_t anon_uid, anon_gid;

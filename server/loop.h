@@ -22,8 +22,11 @@
 
 struct conn;
 
-/* What is received at once; a connection's turn in an iteration. */
-#define LOOP_RECEIVE_BYTES 65536u
+/*
+ * What is received at once; a connection's turn in an iteration. Room for a WRITE
+ * of 64 KiB with its header. The rest of a larger record comes in one piece.
+ */
+#define LOOP_RECEIVE_BYTES 73728u
 
 struct loop_limits {
 	unsigned connections;
@@ -56,6 +59,7 @@ struct loop {
 	struct conn_list starved; /* not read because the loop is at its limit */
 	unsigned n_conns;
 	size_t partial_bytes;	     /* held by records that are not complete */
+	size_t granted_bytes;	     /* of these, by large ones that have all they need */
 	uint64_t iteration_start_ns; /* 0: no event yet */
 	bool stopping;
 	uint8_t *receive_buf;

@@ -9,16 +9,17 @@
 
 #include "fscore/fscore.h"
 #include "server/subvols.h"
+#include "server/write_verf.h"
 
 struct exports;
 struct jobs;
 struct mount_list;
+struct replay_cache;
 
 /* The largest READ and WRITE; a record may be longer by its header. */
-#define SRV_IO_MAX	 (1u << 20)
-#define SRV_RECORD_MAX	 (SRV_IO_MAX + 65536u)
-#define SRV_DIRLIST_MAX	 65536u
-#define SRV_VERIFIER_LEN 8u
+#define SRV_IO_MAX	(1u << 20)
+#define SRV_RECORD_MAX	(SRV_IO_MAX + 65536u)
+#define SRV_DIRLIST_MAX 65536u
 
 struct server {
 	struct fsc_volume *vol;
@@ -26,8 +27,8 @@ struct server {
 	const struct exports *exports;
 	struct jobs *jobs;
 	struct mount_list *mounts;
-	/* New at every start: tells clients that unstable writes were lost. */
-	uint8_t write_verf[SRV_VERIFIER_LEN];
+	struct replay_cache *replays; /* NULL: none, in tests */
+	struct write_verf write_verf;
 };
 
 /* Owned by one loop or worker thread. */

@@ -13,6 +13,7 @@
 #include "server/daemon.h"
 #include "server/jobs.h"
 #include "server/loop.h"
+#include "server/rpc/replay.h"
 
 static void set_u64(json_t *o, const char *name, uint64_t v)
 {
@@ -54,6 +55,7 @@ static void op_add(struct op_counters *sum, const struct op_counters *c)
 	counter_add(&sum->done_inline, counter_get(&c->done_inline));
 	counter_add(&sum->done_async, counter_get(&c->done_async));
 	counter_add(&sum->done_worker, counter_get(&c->done_worker));
+	counter_add(&sum->parked_sync, counter_get(&c->parked_sync));
 	for (unsigned i = 0; i < FSC_BLOCKED_REASONS; i++)
 		counter_add(&sum->blocked[i], counter_get(&c->blocked[i]));
 	hist_merge(&sum->latency, &c->latency);
@@ -68,6 +70,7 @@ static json_t *op_json(const struct op_counters *c)
 	set_u64(o, "inline", counter_get(&c->done_inline));
 	set_u64(o, "async", counter_get(&c->done_async));
 	set_u64(o, "fell_back", counter_get(&c->done_worker));
+	set_u64(o, "parked_sync", counter_get(&c->parked_sync));
 	for (unsigned i = 0; i < FSC_BLOCKED_REASONS; i++)
 		if (counter_get(&c->blocked[i]))
 			set_u64(why, fsc_blocked_name((enum fsc_blocked)i),
@@ -160,6 +163,20 @@ static json_t *workers_json(struct daemon *d)
 	return o;
 }
 
+static json_t *writing_json(const struct daemon *d)
+{
+	struct replay_stats st;
+	json_t *o = json_object();
+
+	replay_cache_stats(d->srv.replays, &st);
+	set_u64(o, "replies_kept", st.entries);
+	set_u64(o, "replayed", st.hits);
+	set_u64(o, "replays_waited", st.waits);
+	set_u64(o, "replies_not_kept", st.no_room);
+	set_u64(o, "verifier_changes", atomic_load(&d->srv.write_verf.renewals));
+	return o;
+}
+
 static json_t *cache_json(const struct fsc_cache_stats *c)
 {
 	json_t *o = json_object();
@@ -222,6 +239,7 @@ char *ctl_stats(struct daemon *d)
 		json_object_set_new(top, "connections", connections_json(d));
 		json_object_set_new(top, "loops", loops_json(d, &sum->latency));
 		json_object_set_new(top, "workers", workers_json(d));
+		json_object_set_new(top, "writing", writing_json(d));
 		add_fscore(top, d);
 		text = json_dumps(top, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
 	}

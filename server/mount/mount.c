@@ -236,11 +236,11 @@ static uint32_t charge_list(const union request_args *a)
 
 static const struct srv_op ops[MOUNT3_PROCS] = {
 	[MOUNT3_NULL] = {.name = "null"},
-	[MOUNT3_MNT] = {"mnt", decode_path, run_mnt, encode_mnt, NULL, 0},
-	[MOUNT3_DUMP] = {"dump", NULL, run_dump, NULL, charge_list, OP_BODY},
-	[MOUNT3_UMNT] = {"umnt", decode_path, run_umnt, NULL, NULL, 0},
-	[MOUNT3_UMNTALL] = {"umntall", NULL, run_umntall, NULL, NULL, 0},
-	[MOUNT3_EXPORT] = {"export", NULL, run_export, NULL, charge_list, OP_BODY},
+	[MOUNT3_MNT] = {"mnt", decode_path, run_mnt, encode_mnt, NULL, 0, NULL},
+	[MOUNT3_DUMP] = {"dump", NULL, run_dump, NULL, charge_list, OP_BODY, NULL},
+	[MOUNT3_UMNT] = {"umnt", decode_path, run_umnt, NULL, NULL, 0, NULL},
+	[MOUNT3_UMNTALL] = {"umntall", NULL, run_umntall, NULL, NULL, 0, NULL},
+	[MOUNT3_EXPORT] = {"export", NULL, run_export, NULL, charge_list, OP_BODY, NULL},
 };
 
 _Static_assert(

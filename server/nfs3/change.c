@@ -1,27 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * What changes something. Writing is not served yet: after the checks that
- * come before it (the handle, the kind of object, the name), all of these end
- * with ROFS and the attributes as they are. ROFS comes before EXIST and before
- * permissions, as on a local read-only mount.
- */
+/* What the operations that change something share. */
 #include <errno.h>
-#include <string.h>
-#include <sys/stat.h>
 
 #include "server/nfs3/nfs3.h"
 
-/* What "." and ".." are to an operation on a name. */
-struct dot_errors {
-	int dot, dotdot;
-};
-
-static const struct dot_errors dots_exist = {-EROFS, -EROFS};
-static const struct dot_errors dots_invalid = {-EINVAL, -EINVAL};
-
-static int check_dirop(struct request *req, unsigned slot, const struct nfs3_diropargs *d,
-	const struct dot_errors *dots)
+int nfs3_changing_name(struct request *req, unsigned slot, const struct nfs3_diropargs *d, int dots)
 {
+	bool is_dots = nfs3_is_dot(&d->name) || nfs3_is_dotdot(&d->name);
 	int ret = nfs3_directory(req, slot, &d->fh);
 
 	if (ret)
@@ -29,119 +14,62 @@ static int check_dirop(struct request *req, unsigned slot, const struct nfs3_dir
 	ret = nfs3_check_name(&d->name);
 	if (ret)
 		return ret;
-	if (nfs3_is_dot(&d->name))
-		return dots->dot;
-	return nfs3_is_dotdot(&d->name) ? dots->dotdot : 0;
+	if (is_dots && dots == -EINVAL)
+		return dots;
+	if (!nfs3_is_writable(req, &req->object[slot]))
+		return -EROFS;
+	return is_dots ? dots : 0;
 }
 
-static int refuse(int ret)
+int nfs3_need_names(struct request *req, unsigned slot)
 {
-	return ret ? ret : -EROFS;
+	return nfs3_need(req, &req->object[slot], MAY_WRITE | MAY_EXEC);
 }
 
-int nfs3_run_setattr(struct request *req)
+bool nfs3_owns(const struct request *req, const struct srv_object *o)
 {
-	int ret = nfs3_object(req, 0, &req->args.nfs3.setattr.fh);
-
-	nfs3_wcc_unchanged(req, 0, &req->res.nfs3.wcc);
-	return refuse(ret);
+	return !req->cred.uid || req->cred.uid == o->attr.uid;
 }
 
-int nfs3_run_write(struct request *req)
+int nfs3_need_write(struct request *req, const struct srv_object *o)
 {
-	int ret = nfs3_object(req, 0, &req->args.nfs3.write.fh);
-
-	if (!ret && !S_ISREG(req->object[0].attr.mode))
-		ret = -EINVAL;
-	nfs3_wcc_unchanged(req, 0, &req->res.nfs3.write.wcc);
-	return refuse(ret);
+	return nfs3_owns(req, o) ? 0 : nfs3_need(req, o, MAY_WRITE);
 }
 
-/* CREATE, MKDIR, SYMLINK and MKNOD differ in their arguments only. */
-static int refuse_new(struct request *req, const struct nfs3_diropargs *where)
+void nfs3_before(struct request *req, unsigned slot)
 {
-	int ret = check_dirop(req, 0, where, &dots_exist);
+	struct srv_object *o = &req->object[slot];
 
-	nfs3_wcc_unchanged(req, 0, &req->res.nfs3.create.dir);
-	return refuse(ret);
+	fsc_inode_attr(o->inode, &o->attr);
 }
 
-int nfs3_run_create(struct request *req)
+void nfs3_wcc(struct request *req, unsigned slot, struct nfs3_wcc *out)
 {
-	return refuse_new(req, &req->args.nfs3.create.where);
+	struct srv_object *o = &req->object[slot];
+	struct fsc_attr before = o->attr;
+
+	out->has_before = false;
+	out->after.present = o->inode != NULL;
+	if (!o->inode)
+		return;
+	fsc_inode_attr(o->inode, &o->attr);
+	nfs3_post_attr(req, slot, &out->after);
+	out->has_before = o->attr.change - before.change <= 1;
+	out->size = before.size_bytes;
+	out->mtime = nfs3_time_of(&before.mtime);
+	out->ctime = nfs3_time_of(&before.ctime);
 }
 
-int nfs3_run_mkdir(struct request *req)
+void nfs3_durable_names(struct request *req, unsigned slot)
 {
-	return refuse_new(req, &req->args.nfs3.mkdir.where);
+	if (!req->object[slot].rules->async)
+		req->durable = DURABLE_NAMES;
 }
 
-int nfs3_run_symlink(struct request *req)
+int nfs3_need_worker(struct request *req)
 {
-	return refuse_new(req, &req->args.nfs3.symlink.where);
-}
-
-int nfs3_run_mknod(struct request *req)
-{
-	return refuse_new(req, &req->args.nfs3.mknod.where);
-}
-
-static int refuse_removal(struct request *req)
-{
-	int ret = check_dirop(req, 0, &req->args.nfs3.dirop, &dots_invalid);
-
-	nfs3_wcc_unchanged(req, 0, &req->res.nfs3.wcc);
-	return refuse(ret);
-}
-
-int nfs3_run_remove(struct request *req)
-{
-	return refuse_removal(req);
-}
-
-int nfs3_run_rmdir(struct request *req)
-{
-	return refuse_removal(req);
-}
-
-int nfs3_run_rename(struct request *req)
-{
-	const struct nfs3_rename_args *a = &req->args.nfs3.rename;
-	struct nfs3_rename_res *res = &req->res.nfs3.rename;
-	int ret = check_dirop(req, 0, &a->from, &dots_invalid);
-
-	if (!ret)
-		ret = check_dirop(req, 1, &a->to, &dots_invalid);
-	nfs3_wcc_unchanged(req, 0, &res->from);
-	nfs3_wcc_unchanged(req, 1, &res->to);
-	return refuse(ret);
-}
-
-int nfs3_run_link(struct request *req)
-{
-	const struct nfs3_link_args *a = &req->args.nfs3.link;
-	struct nfs3_link_res *res = &req->res.nfs3.link;
-	int ret = nfs3_object(req, 0, &a->fh);
-
-	if (!ret)
-		ret = check_dirop(req, 1, &a->to, &dots_exist);
-	nfs3_post_attr(req, 0, &res->obj);
-	nfs3_wcc_unchanged(req, 1, &res->dir);
-	return refuse(ret);
-}
-
-/*
- * Nothing is unwritten, so any range is durable: one beyond the largest file
- * is no error either.
- */
-int nfs3_run_commit(struct request *req)
-{
-	struct nfs3_commit_res *res = &req->res.nfs3.commit;
-	int ret = nfs3_object(req, 0, &req->args.nfs3.commit.fh);
-
-	if (!ret && !S_ISREG(req->object[0].attr.mode))
-		ret = -EINVAL;
-	nfs3_wcc_unchanged(req, 0, &res->wcc);
-	memcpy(res->verf, req->thread->srv->write_verf, NFS3_VERF_SIZE);
-	return ret;
+	if (!(req->ctx.flags & FSC_NOWAIT))
+		return 0;
+	req->ctx.blocked = FSC_BLOCKED_TXN;
+	return -EAGAIN;
 }

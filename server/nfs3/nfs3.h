@@ -23,9 +23,9 @@ int nfs3_run_fsstat(struct request *req);
 int nfs3_run_fsinfo(struct request *req);
 int nfs3_run_pathconf(struct request *req);
 
-/* change.c: operations that a read-only file system refuses */
 int nfs3_run_setattr(struct request *req);
 int nfs3_run_write(struct request *req);
+int nfs3_run_commit(struct request *req);
 int nfs3_run_create(struct request *req);
 int nfs3_run_mkdir(struct request *req);
 int nfs3_run_symlink(struct request *req);
@@ -34,7 +34,9 @@ int nfs3_run_remove(struct request *req);
 int nfs3_run_rmdir(struct request *req);
 int nfs3_run_rename(struct request *req);
 int nfs3_run_link(struct request *req);
-int nfs3_run_commit(struct request *req);
+/* rpc/program.h: synced, of WRITE and COMMIT */
+void nfs3_synced_write(struct request *req, int status);
+void nfs3_synced_commit(struct request *req, int status);
 
 /* -------------------------------------------------------------- object.c */
 
@@ -67,11 +69,63 @@ bool nfs3_is_dotdot(const struct wire_blob *name);
 /* 0, -EACCES or an error of reading an ACL. want: MAY_ bits (creds.h). */
 int nfs3_need(struct request *req, const struct srv_object *o, unsigned want);
 
+struct nfs3_time nfs3_time_of(const struct fsc_time *t);
 void nfs3_fattr(const struct fsc_attr *attr, uint64_t fsid, struct nfs3_fattr *out);
 /* Not present when the slot is empty. */
 void nfs3_post_attr(const struct request *req, unsigned slot, struct nfs3_post_attr *out);
-/* Nothing has changed: before is after. */
-void nfs3_wcc_unchanged(const struct request *req, unsigned slot, struct nfs3_wcc *out);
 void nfs3_make_fh(const struct request *req, const struct fsc_attr *attr, struct nfs3_fh *out);
+
+/* -------------------------------------------------------------- change.c */
+
+/*
+ * A directory and a name in it that is to be changed, into object[slot]. dots:
+ * what "." and ".." are to the operation, -EINVAL or -EEXIST. -EROFS comes before
+ * -EEXIST and before permissions, as on a local read-only mount.
+ */
+int nfs3_changing_name(
+	struct request *req, unsigned slot, const struct nfs3_diropargs *d, int dots);
+
+/* The permission to make and remove names in object[slot]. */
+int nfs3_need_names(struct request *req, unsigned slot);
+
+/* True for the owner, and for root. */
+bool nfs3_owns(const struct request *req, const struct srv_object *o);
+
+/*
+ * To write or truncate. The owner may whatever the mode says: the client has
+ * checked it when the file was opened, and a later chmod does not close it.
+ */
+int nfs3_need_write(struct request *req, const struct srv_object *o);
+
+/*
+ * The attributes just before a change: to be called as late as possible. After the
+ * change nfs3_wcc() says what was before and what is now. It leaves out what was
+ * before when others have changed the object in between (the counter of changes
+ * moved by more than the change itself): the client then trusts nothing that it
+ * has cached, which is what it must do.
+ */
+void nfs3_before(struct request *req, unsigned slot);
+void nfs3_wcc(struct request *req, unsigned slot, struct nfs3_wcc *out);
+
+/* Has the reply wait until names and attributes are durable, but on an async export. */
+void nfs3_durable_names(struct request *req, unsigned slot);
+
+/* ------------------------------------------------------------- setattr.c */
+
+/*
+ * What a sattr3 means for an object, by the rules of chmod(2), chown(2),
+ * truncate(2) and utimensat(2). -EPERM, -EACCES, -EINVAL, -EISDIR, -EFBIG.
+ */
+int nfs3_setattr_of(struct request *req, const struct srv_object *o, const struct nfs3_sattr *s,
+	struct fsc_setattr *out);
+
+/* The times of a sattr3, without permissions. -EINVAL. */
+int nfs3_times_of(const struct nfs3_sattr *s, struct fsc_setattr *out);
+
+/*
+ * An operation that needs two changes runs on a worker: the first could not be
+ * taken back when the second had to wait. -EAGAIN with FSC_NOWAIT, otherwise 0.
+ */
+int nfs3_need_worker(struct request *req);
 
 #endif

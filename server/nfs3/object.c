@@ -128,7 +128,7 @@ static const uint8_t type_of_format[16] = {
 };
 
 /* Times before 1970 and after 2106 do not fit: the nearest one that does. */
-static struct nfs3_time time_of(const struct fsc_time *t)
+struct nfs3_time nfs3_time_of(const struct fsc_time *t)
 {
 	if (t->sec < 0)
 		return (struct nfs3_time){0, 0};
@@ -152,9 +152,9 @@ void nfs3_fattr(const struct fsc_attr *attr, uint64_t fsid, struct nfs3_fattr *o
 	out->rdev_minor = attr->rdev_minor;
 	out->fsid = fsid;
 	out->fileid = attr->ino;
-	out->atime = time_of(&attr->atime);
-	out->mtime = time_of(&attr->mtime);
-	out->ctime = time_of(&attr->ctime);
+	out->atime = nfs3_time_of(&attr->atime);
+	out->mtime = nfs3_time_of(&attr->mtime);
+	out->ctime = nfs3_time_of(&attr->ctime);
 }
 
 void nfs3_post_attr(const struct request *req, unsigned slot, struct nfs3_post_attr *out)
@@ -164,17 +164,6 @@ void nfs3_post_attr(const struct request *req, unsigned slot, struct nfs3_post_a
 	out->present = o->inode != NULL;
 	if (out->present)
 		nfs3_fattr(&o->attr, o->subvol.fsid, &out->attr);
-}
-
-void nfs3_wcc_unchanged(const struct request *req, unsigned slot, struct nfs3_wcc *out)
-{
-	nfs3_post_attr(req, slot, &out->after);
-	out->has_before = out->after.present;
-	if (!out->has_before)
-		return;
-	out->size = out->after.attr.size;
-	out->mtime = out->after.attr.mtime;
-	out->ctime = out->after.attr.ctime;
 }
 
 void nfs3_make_fh(const struct request *req, const struct fsc_attr *attr, struct nfs3_fh *out)

@@ -80,6 +80,8 @@ void rpc_peer_init(struct rpc_peer *peer, struct rpc_loop *loop, const struct ne
 void rpc_peer_close(struct rpc_peer *peer)
 {
 	peer->closed = true;
+	replay_origin_close(peer->origin, peer->all_received);
+	peer->origin = NULL;
 	outq_clear(&peer->out, &peer->loop->out_pool);
 }
 
@@ -234,6 +236,37 @@ static void count_end(struct request *req, bool failed)
 	hist_add(&c->latency, clock_now_ns() - req->start_ns);
 }
 
+/* The head of a reply, which is all of it but for data. */
+static void put_head(struct request *req, uint32_t status, struct wire_out *out)
+{
+	/* Without results of its own an operation has no other way to fail. */
+	rpc_put_accepted(
+		out, req->call.xid, status && !req->op->encode ? RPC_SYSTEM_ERR : RPC_SUCCESS);
+	if (req->op->encode)
+		req->op->encode(out, status, &req->res);
+}
+
+/* Keeps the reply for retransmissions, unless the client is told to try again. */
+static void keep_reply(struct request *req, int result, const uint8_t *head, size_t len)
+{
+	replay_end(req->replay, head, len, !errors_is_transient(result));
+	req->replay = NULL;
+}
+
+/* The client is gone, but it may come back and ask again. */
+static void finish_unsent(struct request *req, int result)
+{
+	uint8_t head[REPLAY_REPLY_BYTES];
+	struct wire_out out;
+
+	if (req->replay) {
+		wire_out_init(&out, head, sizeof(head));
+		put_head(req, req->program->status(result), &out);
+		keep_reply(req, result, head, (size_t)(out.p - head));
+	}
+	request_put(req);
+}
+
 /* The reply of a request that has ended, and the end of the request. */
 static void finish(struct request *req, int result)
 {
@@ -242,18 +275,18 @@ static void finish(struct request *req, int result)
 	struct tail tail = {NULL, 0, 0};
 	struct wire_out out;
 	struct iovec one;
+	uint8_t *head;
 
 	req->state = REQUEST_DONE;
 	count_end(req, status != 0);
 	if (peer->closed || !reply_begin(peer, &out)) {
-		request_put(req);
+		finish_unsent(req, result);
 		return;
 	}
-	/* Without results of its own an operation has no other way to fail. */
-	rpc_put_accepted(
-		&out, req->call.xid, status && !req->op->encode ? RPC_SYSTEM_ERR : RPC_SUCCESS);
-	if (req->op->encode)
-		req->op->encode(&out, status, &req->res);
+	head = out.p;
+	put_head(req, status, &out);
+	if (req->replay)
+		keep_reply(req, result, head, (size_t)(out.p - head));
 	if (!status)
 		tail = tail_of(req, &one);
 	if (tail.len <= COPY_MAX - 4) {
@@ -280,18 +313,24 @@ static bool decode_args(struct request *req, const uint8_t *data, size_t len, si
 }
 
 /*
- * The record leaves the loop's buffer before the request ends: decode the
- * arguments again from a copy, so that no operation needs code to copy its own.
+ * The record leaves the loop's buffer before the request ends. One that has
+ * memory of its own is taken over; of another, the arguments are decoded again
+ * from a copy, so that no operation needs code to copy its own.
  */
-static bool keep_record(struct request *req, const uint8_t *data, size_t len, size_t args_off)
+static bool keep_record(struct request *req, struct rpc_input *in, size_t args_off)
 {
 	struct rpc_record *r = &req->record;
 
-	r->data = len <= sizeof(r->small) ? r->small : malloc(len);
+	if (in->owned) {
+		r->data = in->owned;
+		in->owned = NULL;
+		return true;
+	}
+	r->data = in->len <= sizeof(r->small) ? r->small : malloc(in->len);
 	if (!r->data)
 		return false;
-	memcpy(r->data, data, len);
-	return decode_args(req, r->data, len, args_off);
+	memcpy(r->data, in->data, in->len);
+	return decode_args(req, r->data, in->len, args_off);
 }
 
 static int to_worker(struct request *req)
@@ -315,6 +354,54 @@ static void finish_unrun(struct request *req, int result)
 	finish(req, result);
 }
 
+static void finish_synced(struct request *req, int status)
+{
+	/* What makes data durable can fail in many ways; clients know three. */
+	if (status && status != -ENOSPC && status != -EDQUOT)
+		status = -EIO;
+	if (req->op->synced)
+		req->op->synced(req, status);
+	finish(req, status);
+}
+
+/* What a request was parked on is durable, or failed. */
+static void sync_done(struct fsc_sync *sync)
+{
+	struct request *req = container_of(sync, struct request, sync);
+	struct rpc_peer *peer = req->peer;
+
+	finish_synced(req, sync->status);
+	peer->ready(peer);
+}
+
+/*
+ * The last run has ended; what is left happens on the loop. False: the request
+ * is parked until what it did is durable.
+ */
+static bool settle(struct request *req, int result)
+{
+	int ret;
+
+	if (result || req->durable == DURABLE_NOTHING) {
+		finish(req, result);
+		return true;
+	}
+	request_drop_record(req);
+	req->state = REQUEST_PARKED;
+	req->sync.thread = req->loop->thread.fsc;
+	req->sync.done = sync_done;
+	if (req->durable == DURABLE_NAMES)
+		ret = fsc_sync_names(req->loop->thread.srv->vol, &req->sync);
+	else
+		ret = fsc_sync_inode(req->object[0].inode, &req->sync);
+	if (ret == -EINPROGRESS) {
+		counter_add(&req->counters->parked_sync, 1);
+		return false;
+	}
+	finish_synced(req, ret);
+	return true;
+}
+
 static void run_on_worker(struct job *job, struct srv_thread *worker)
 {
 	struct request *req = container_of(job, struct request, job);
@@ -332,8 +419,8 @@ static void back_on_loop(struct fsc_msg *msg)
 	struct rpc_peer *peer = req->peer;
 
 	req->thread = &req->loop->thread;
-	finish(req, req->result);
-	peer->ready(peer);
+	if (settle(req, req->result))
+		peer->ready(peer);
 }
 
 /* The I/O that a request was parked on has ended: run() looks at its result. */
@@ -368,7 +455,7 @@ static void charge(struct request *req)
 }
 
 /* The first run, on the loop, without waiting. */
-static void run_inline(struct request *req, const uint8_t *data, size_t len, size_t args_off)
+static void run_inline(struct request *req, struct rpc_input *in, size_t args_off)
 {
 	int ret;
 
@@ -380,23 +467,94 @@ static void run_inline(struct request *req, const uint8_t *data, size_t len, siz
 	ret = req->op->run(req);
 	if (ret != -EAGAIN && ret != -EINPROGRESS) {
 		counter_add(&req->counters->done_inline, 1);
-		finish(req, ret);
+		settle(req, ret);
 		return;
 	}
 	if (ret == -EINPROGRESS) {
 		/* A read under way cannot be called back: memory first. */
-		req->state = REQUEST_READING;
-		if (!keep_record(req, data, len, args_off))
+		req->state = REQUEST_PARKED;
+		if (!keep_record(req, in, args_off))
 			req->args_lost = true;
 		return;
 	}
-	ret = keep_record(req, data, len, args_off) ? to_worker(req) : -ENOMEM;
+	ret = keep_record(req, in, args_off) ? to_worker(req) : -ENOMEM;
 	if (ret)
 		finish_unrun(req, ret);
 }
 
+/* ---------------------------------------------------------------- replays */
+
+/* Sends the reply of another request that was the same call. */
+static void send_replay(struct request *req)
+{
+	struct rpc_peer *peer = req->peer;
+	struct wire_out out;
+	const uint8_t *reply;
+	size_t len;
+
+	req->state = REQUEST_DONE;
+	reply = replay_reply(req->replay, &len);
+	if (!peer->closed && reply_begin(peer, &out)) {
+		wire_put_fixed(&out, reply, len);
+		reply_commit(peer, &out, 0);
+	}
+	replay_put(req->replay);
+	req->replay = NULL;
+	request_put(req);
+}
+
+static void replay_on_loop(struct fsc_msg *msg)
+{
+	struct request *req = container_of(msg, struct request, msg);
+	struct rpc_peer *peer = req->peer;
+
+	send_replay(req);
+	peer->ready(peer);
+}
+
+/* On the thread of the first run. */
+static void first_run_ended(struct replay_waiter *w)
+{
+	struct request *req = container_of(w, struct request, waiter);
+
+	fsc_thread_post(req->loop->thread.fsc, &req->msg);
+}
+
+/* True when the call must run; otherwise its reply was sent, or will be. */
+static bool begin_replay(struct request *req, const struct rpc_input *in, size_t args_off)
+{
+	struct replay_cache *cache = req->loop->thread.srv->replays;
+	struct rpc_peer *peer = req->peer;
+	struct replay_call call = {.ip = peer->addr.ip,
+		.call = &req->call,
+		.args = in->data + args_off,
+		.args_len = in->len - args_off,
+		.now_ns = req->loop->now_ns};
+
+	if (!cache)
+		return true;
+	if (!peer->origin)
+		peer->origin = replay_origin_create();
+	call.origin = peer->origin;
+	/* All that first_run_ended() needs: it may be called at once. */
+	req->waiter.ended = first_run_ended;
+	req->msg.fn = replay_on_loop;
+	switch (replay_begin(cache, &call, &req->waiter, &req->replay)) {
+	case REPLAY_NEW:
+	case REPLAY_NO_ROOM:
+		return true;
+	case REPLAY_RUNNING:
+		req->state = REQUEST_WAITING;
+		return false;
+	case REPLAY_DONE:
+		send_replay(req);
+		return false;
+	}
+	return true;
+}
+
 static int start(struct rpc_peer *peer, const struct rpc_call *call, const struct srv_program *prog,
-	const uint8_t *data, size_t len, size_t args_off)
+	struct rpc_input *in, size_t args_off)
 {
 	struct request *req = request_get(peer);
 
@@ -406,13 +564,15 @@ static int start(struct rpc_peer *peer, const struct rpc_call *call, const struc
 	req->op = &prog->ops[call->procedure];
 	req->counters = &peer->loop->counters->op[prog->first_counter + call->procedure];
 	req->call = *call;
-	if (!decode_args(req, data, len, args_off)) {
+	if (!decode_args(req, in->data, in->len, args_off)) {
 		request_put(req);
 		return reply_error(peer, call, RPC_GARBAGE_ARGS);
 	}
+	if (req->op->flags & OP_REPLAY && !begin_replay(req, in, args_off))
+		return 0;
 	counter_add(&req->counters->calls, 1);
 	charge(req);
-	run_inline(req, data, len, args_off);
+	run_inline(req, in, args_off);
 	return 0;
 }
 
@@ -431,8 +591,8 @@ static int reply_null(struct rpc_peer *peer, const struct rpc_call *call, struct
 	return 0;
 }
 
-static int dispatch_call(struct rpc_peer *peer, const struct rpc_call *call, const uint8_t *data,
-	size_t len, size_t args_off)
+static int dispatch_call(
+	struct rpc_peer *peer, const struct rpc_call *call, struct rpc_input *in, size_t args_off)
 {
 	const struct srv_program *prog;
 
@@ -448,19 +608,19 @@ static int dispatch_call(struct rpc_peer *peer, const struct rpc_call *call, con
 	if (!prog->ops[call->procedure].run)
 		return reply_null(peer, call,
 			&peer->loop->counters->op[prog->first_counter + call->procedure]);
-	return start(peer, call, prog, data, len, args_off);
+	return start(peer, call, prog, in, args_off);
 }
 
-int rpc_dispatch(struct rpc_peer *peer, const uint8_t *data, size_t len)
+int rpc_dispatch(struct rpc_peer *peer, struct rpc_input *input)
 {
 	struct rpc_call call;
 	struct wire_in in;
 	int ret = 0;
 
-	wire_in_init(&in, data, len);
+	wire_in_init(&in, input->data, input->len);
 	switch (rpc_decode_call(&in, &call)) {
 	case RPC_IS_CALL:
-		ret = dispatch_call(peer, &call, data, len, (size_t)(in.p - data));
+		ret = dispatch_call(peer, &call, input, (size_t)(in.p - input->data));
 		break;
 	case RPC_BAD_VERSION:
 		ret = reply_denied(peer, &call);

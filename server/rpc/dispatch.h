@@ -43,7 +43,9 @@ struct rpc_peer {
 	struct rpc_loop *loop;
 	struct net_addr addr;
 	struct outq out;
-	bool closed; /* replies are dropped */
+	bool closed;		      /* replies are dropped */
+	bool all_received;	      /* before closing: the client has got every reply */
+	struct replay_origin *origin; /* NULL: nothing to be replayed yet */
 
 	/* In flight, as in the loop. */
 	unsigned n_requests;
@@ -69,11 +71,19 @@ void rpc_peer_close(struct rpc_peer *peer);
 /* The rules that hold for the peer in an export; NULL: no access. */
 const struct export_rules *rpc_peer_rules(struct rpc_peer *peer, const struct export *e);
 
+/* A record. A request that outlives rpc_dispatch() copies it, or takes it over. */
+struct rpc_input {
+	const uint8_t *data;
+	size_t len;
+	/* Memory from malloc() that holds data and may be taken over: NULL then. */
+	uint8_t *owned;
+};
+
 /*
  * Handles one record. The reply is in peer->out when this returns, or comes
  * later. -EBADMSG: the record is no call, and the connection should be closed;
  * -ENOMEM likewise.
  */
-int rpc_dispatch(struct rpc_peer *peer, const uint8_t *data, size_t len);
+int rpc_dispatch(struct rpc_peer *peer, struct rpc_input *in);
 
 #endif

@@ -32,6 +32,8 @@ union request_res {
 #define OP_BODY 1u
 /* The reply ends with the data of the request's fsc_read. */
 #define OP_READ 2u
+/* Must not run twice: a retransmission gets the first reply (replay.h). */
+#define OP_REPLAY 4u
 
 struct srv_op {
 	const char *name;
@@ -47,6 +49,8 @@ struct srv_op {
 	 *   -EINPROGRESS  with FSC_NOWAIT: fsc_read() is under way on req->rd;
 	 *		   run is called again when it has ended, with
 	 *		   req->read_ended set.
+	 * After 0 with req->durable set the reply waits until that is durable.
+	 * Once run has changed something it must not return -EAGAIN any more.
 	 */
 	int (*run)(struct request *req);
 
@@ -57,6 +61,12 @@ struct srv_op {
 	uint32_t (*charge)(const union request_args *args);
 
 	unsigned flags;
+
+	/*
+	 * On the loop, when what req->durable names is durable (status 0) or
+	 * could not be made so. NULL: there is nothing to do.
+	 */
+	void (*synced)(struct request *req, int status);
 };
 
 struct srv_program {

@@ -78,6 +78,8 @@ struct request *request_get(struct rpc_peer *peer)
 	req->charge = 0;
 	req->object[0].inode = req->object[1].inode = NULL;
 	req->read_ended = req->args_lost = false;
+	req->durable = DURABLE_NOTHING;
+	req->replay = NULL;
 	req->rd.impl = NULL;
 	req->rd.iov = NULL;
 	req->rd.n_iov = 0;
@@ -100,7 +102,15 @@ void request_reset(struct request *req)
 		fsc_read_release(&req->rd);
 	req->rd.impl = NULL;
 	req->read_ended = false;
+	req->durable = DURABLE_NOTHING;
 	req->body_len = 0;
+}
+
+void request_drop_record(struct request *req)
+{
+	if (req->record.data != req->record.small)
+		free(req->record.data);
+	req->record.data = NULL;
 }
 
 void request_put(struct request *req)
@@ -110,8 +120,7 @@ void request_put(struct request *req)
 
 	request_reset(req);
 	free_body(req);
-	if (req->record.data != req->record.small)
-		free(req->record.data);
+	request_drop_record(req);
 	peer->n_requests--;
 	peer->request_bytes -= req->charge;
 	loop->n_requests--;

@@ -3,14 +3,20 @@
  * A request from its arrival until its reply has been sent.
  *
  *              decode, run(NOWAIT)
- *   received ----------------------> done ---> sending ---> freed
- *      |  |                           ^ ^
- *      |  | -EINPROGRESS   done()     | |
- *      |  +-----> reading ------------+ |
- *      |             | -EAGAIN          |
- *      | -EAGAIN     v                  |
- *      +---------> queued ---> running -+
+ *   received ------------------------> done ---> sending ---> freed
+ *      | | |                            ^ ^
+ *      | | | must be durable    done()  | |
+ *      | | +---------> parked ----------+ | (fsc_sync_*())
+ *      | | -EINPROGRESS  ^     done()     |
+ *      | +-----> parked -|----------------+ (fsc_read())
+ *      |            |    | must be        |
+ *      |            |    | durable        |
+ *      | -EAGAIN    v    |                |
+ *      +---------> queued ---> running ---+
  *                          (worker)    posted back
+ *
+ * A retransmission of a call that is still running goes from received to
+ * waiting, and is done when the first run is.
  *
  * The loop thread owns it but for "running", when the worker does. It counts
  * in its peer and its loop until freed. Requests come from the loop's free
@@ -28,6 +34,7 @@
 #include "server/jobs.h"
 #include "server/outq.h"
 #include "server/rpc/program.h"
+#include "server/rpc/replay.h"
 #include "server/server.h"
 
 /* A copy of a record up to this length needs no allocation. */
@@ -37,10 +44,18 @@
 enum request_state {
 	REQUEST_FREE,
 	REQUEST_RECEIVED,
-	REQUEST_READING,
-	REQUEST_QUEUED, /* or running */
+	REQUEST_PARKED,	 /* on an fsc_read or an fsc_sync: no thread is held */
+	REQUEST_QUEUED,	 /* or running */
+	REQUEST_WAITING, /* for the first run of the same call */
 	REQUEST_DONE,
 	REQUEST_SENDING,
+};
+
+/* What must be durable before a request is answered. */
+enum request_durable {
+	DURABLE_NOTHING,
+	DURABLE_NAMES, /* all names and attributes so far */
+	DURABLE_INODE, /* the content of object[0] */
 };
 
 /* An inode that a handle named, or that was looked up, and what goes with it. */
@@ -76,11 +91,17 @@ struct request {
 	bool read_ended;
 	bool args_lost; /* no memory for the copy: it can't run again */
 	struct fsc_read rd;
+	enum request_durable durable; /* set by run */
+	struct fsc_sync sync;
 	uint8_t *body;
 	size_t body_len, body_capacity;
 	uint64_t tenant; /* the subvolume, once known */
 	union request_args args;
 	union request_res res;
+
+	/* set while its reply is to be kept, or comes from another request */
+	struct replay_entry *replay;
+	struct replay_waiter waiter;
 
 	/* for the way to a worker and back */
 	int result;
@@ -106,6 +127,9 @@ void request_reset(struct request *req);
 
 /* NULL: out of memory. Counts in peer and loop. */
 struct request *request_get(struct rpc_peer *peer);
+
+/* Gives the copy of the record back: no run will need it any more. */
+void request_drop_record(struct request *req);
 
 /* Only on the loop thread. */
 void request_put(struct request *req);

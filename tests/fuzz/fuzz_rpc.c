@@ -15,7 +15,7 @@ static struct world *w;
 
 static void set_up(void)
 {
-	static const char *const exports[] = {"/e=/,no_root_squash", "/s=/sub", NULL};
+	static const char *const exports[] = {"/e=/,rw,no_root_squash", "/s=/sub", NULL};
 	static const uint8_t acl[] = {2, 0, 0, 0, 1, 0, 7, 0, 0, 0, 0, 0, 4, 0, 5, 0, 0, 0, 0, 0};
 	static uint8_t data[20000];
 	struct fsc_inode *top, *f;
@@ -43,17 +43,21 @@ static void check_given_back(void)
 
 int LLVMFuzzerTestOneInput(const uint8_t *input, size_t len)
 {
+	struct rpc_input in = {input, len, NULL};
 	struct reply r;
 	int ret;
 
-	if (!w)
-		set_up();
+	/* Inputs change the tree: each gets a new one. */
+	set_up();
 	atomic_store(&fake.async_reads, len % 2);
-	ret = rpc_dispatch(&w->peer, input, len);
+	atomic_store(&fake.async_syncs, len % 3);
+	ret = rpc_dispatch(&w->peer, &in);
 	CHECK(ret == 0 || ret == -EBADMSG);
 	fake_end_reads(w->fsc, len % 4 == 3 ? -EIO : 0);
+	fake_end_syncs(len % 8 == 7 ? -EIO : 0);
 	while (reply_take(w, &r))
 		reply_free(&r);
 	check_given_back();
+	world_end(w);
 	return 0;
 }

@@ -28,6 +28,9 @@ struct fsc_inode {
 	struct fsc_attr attr;
 	const uint8_t *data;
 	size_t data_len;
+	uint8_t *own_data; /* data, when it was written */
+	bool has_verifier;
+	uint8_t verifier[FSC_VERIFIER_BYTES];
 	const void *acl;
 	size_t acl_len;
 	struct entry *entries;
@@ -37,9 +40,14 @@ struct fsc_inode {
 struct fsc_volume {
 	struct fsc_inode *all;
 	uint64_t next_ino;
+
+	pthread_mutex_t mutex;
+	/* guarded by mutex */
+	struct fsc_sync *syncs; /* linked by impl[0] */
 };
 
-static struct fsc_volume volume;
+static struct fsc_volume volume = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+char fake_target[FSC_SYMLINK_MAX + 1];
 
 struct fsc_read_impl {
 	struct fsc_read_impl *next;
@@ -94,6 +102,7 @@ void fake_volume_free(void)
 		for (size_t e = 0; e < i->n_entries; e++)
 			free(i->entries[e].name);
 		free(i->entries);
+		free(i->own_data);
 		free(i);
 	}
 }
@@ -112,7 +121,8 @@ struct fsc_inode *fake_root(uint64_t subvol)
 	return find(subvol, FSC_INO_ROOT);
 }
 
-static struct fsc_inode *add(struct fsc_inode *dir, const char *name, struct fsc_inode *inode)
+static struct fsc_inode *add_bytes(
+	struct fsc_inode *dir, const char *name, size_t len, struct fsc_inode *inode)
 {
 	struct entry *e;
 
@@ -120,12 +130,21 @@ static struct fsc_inode *add(struct fsc_inode *dir, const char *name, struct fsc
 	if (!dir->entries)
 		abort();
 	e = &dir->entries[dir->n_entries];
-	e->name = strdup(name);
-	e->name_len = strlen(name);
+	e->name = malloc(len + 1);
+	if (!e->name)
+		abort();
+	memcpy(e->name, name, len);
+	e->name[len] = '\0';
+	e->name_len = len;
 	e->index = 2 + dir->n_entries++;
 	e->inode = inode;
 	inode->parent = dir;
 	return inode;
+}
+
+static struct fsc_inode *add(struct fsc_inode *dir, const char *name, struct fsc_inode *inode)
+{
+	return add_bytes(dir, name, strlen(name), inode);
 }
 
 struct fsc_inode *fake_make(struct fsc_inode *dir, const char *name, uint32_t mode)
@@ -165,6 +184,19 @@ static struct entry *find_entry(struct fsc_inode *dir, const char *name, size_t 
 			return e;
 	}
 	return NULL;
+}
+
+struct fsc_inode *fake_find(struct fsc_inode *dir, const char *name)
+{
+	struct entry *e = find_entry(dir, name, strlen(name));
+
+	return e ? e->inode : NULL;
+}
+
+const uint8_t *fake_data(struct fsc_inode *file, size_t *len)
+{
+	*len = file->data_len;
+	return file->data;
 }
 
 void fake_unlink(struct fsc_inode *dir, const char *name)
@@ -295,7 +327,7 @@ void fsc_volume_info(const struct fsc_volume *vol, struct fsc_volume_info *out)
 	(void)vol;
 	memset(out, 0, sizeof(*out));
 	memset(out->uuid, 0xab, sizeof(out->uuid));
-	out->read_only = true;
+	out->read_only = atomic_load(&fake.read_only);
 }
 
 void fsc_stats(struct fsc_volume *vol, struct fsc_stats *out)
@@ -458,7 +490,7 @@ int fsc_readlink(struct fsc_ctx *ctx, struct fsc_inode *inode, char *buf, size_t
 	if (ret)
 		return ret;
 	*len = MIN(size, inode->data_len);
-	if (*len)
+	if (*len && inode->data)
 		memcpy(buf, inode->data, *len);
 	return 0;
 }
@@ -552,4 +584,287 @@ void fsc_read_release(struct fsc_read *rd)
 	rd->iov = NULL;
 	rd->n_iov = 0;
 	atomic_fetch_sub(&fake.reads, 1);
+}
+
+/* -------------------------------------------------------------- changing */
+
+/* One change of an inode, and sometimes another one by somebody else. */
+static void touch(struct fsc_inode *i)
+{
+	unsigned n = atomic_load(&fake.rivals) ? 2 : 1;
+
+	i->attr.change += n;
+	i->attr.ctime.nsec += n;
+	atomic_fetch_add(&fake.changes, 1);
+}
+
+static void touch_content(struct fsc_inode *i)
+{
+	touch(i);
+	i->attr.mtime.nsec++;
+}
+
+static void set_size(struct fsc_inode *i, uint64_t size)
+{
+	uint8_t *data = NULL;
+
+	/* The fake holds little; what is larger is not there. */
+	if (size <= 16u << 20) {
+		data = calloc(1, size + 1);
+		if (!data)
+			abort();
+		if (i->data_len)
+			memcpy(data, i->data, MIN((size_t)size, i->data_len));
+	}
+	free(i->own_data);
+	i->data = i->own_data = data;
+	i->data_len = data ? size : 0;
+	i->attr.size_bytes = size;
+}
+
+static void set_times(struct fsc_inode *i, const struct fsc_setattr *set)
+{
+	static const struct fsc_time now = {2000, 5};
+
+	if (set->mask & FSC_SET_ATIME)
+		i->attr.atime = set->atime;
+	if (set->mask & FSC_SET_MTIME)
+		i->attr.mtime = set->mtime;
+	if (set->mask & FSC_SET_ATIME_NOW)
+		i->attr.atime = now;
+	if (set->mask & FSC_SET_MTIME_NOW)
+		i->attr.mtime = now;
+}
+
+int fsc_setattr(struct fsc_ctx *ctx, struct fsc_inode *inode, const struct fsc_setattr *set)
+{
+	struct fsc_attr *a = &inode->attr;
+	int ret = enter(ctx);
+
+	if (ret)
+		return ret;
+	if (set->has_guard && memcmp(&set->guard.nsec, &a->ctime.nsec, 4))
+		return -EREMCHG;
+	if (set->mask & FSC_SET_SIZE && !S_ISREG(a->mode))
+		return -EINVAL;
+	if (set->mask & FSC_SET_SIZE)
+		set_size(inode, set->size_bytes);
+	if (set->mask & FSC_SET_MODE)
+		a->mode = (a->mode & S_IFMT) | set->mode;
+	if (set->mask & FSC_SET_UID)
+		a->uid = set->uid;
+	if (set->mask & FSC_SET_GID)
+		a->gid = set->gid;
+	set_times(inode, set);
+	inode->has_verifier = false;
+	touch(inode);
+	return 0;
+}
+
+int fsc_create(struct fsc_ctx *ctx, struct fsc_inode *dir, const char *name, size_t name_len,
+	const struct fsc_new *n, struct fsc_inode **out)
+{
+	int ret = enter(ctx);
+	struct fsc_inode *i;
+
+	if (ret)
+		return ret;
+	if (find_entry(dir, name, name_len))
+		return -EEXIST;
+	i = add_bytes(dir, name, name_len, new_inode(dir->attr.subvol, volume.next_ino++, n->mode));
+	i->attr.uid = n->uid;
+	i->attr.gid = n->gid;
+	i->attr.rdev_major = n->rdev_major;
+	i->attr.rdev_minor = n->rdev_minor;
+	i->has_verifier = n->has_verifier;
+	memcpy(i->verifier, n->verifier, sizeof(i->verifier));
+	if (n->target)
+		strcpy(fake_target, n->target);
+	touch_content(dir);
+	return give(i, out);
+}
+
+int fsc_verifier_check(
+	struct fsc_ctx *ctx, struct fsc_inode *inode, const uint8_t verifier[FSC_VERIFIER_BYTES])
+{
+	int ret = enter(ctx);
+
+	if (ret)
+		return ret;
+	return inode->has_verifier && !memcmp(inode->verifier, verifier, FSC_VERIFIER_BYTES)
+		? 0
+		: -EEXIST;
+}
+
+int fsc_link(struct fsc_ctx *ctx, struct fsc_inode *inode, struct fsc_inode *dir, const char *name,
+	size_t name_len)
+{
+	int ret = enter(ctx);
+
+	if (ret)
+		return ret;
+	if (S_ISDIR(inode->attr.mode))
+		return -EPERM;
+	if (find_entry(dir, name, name_len))
+		return -EEXIST;
+	add_bytes(dir, name, name_len, inode);
+	inode->attr.nlink++;
+	touch(inode);
+	touch_content(dir);
+	return 0;
+}
+
+static bool is_empty(const struct fsc_inode *dir)
+{
+	for (size_t i = 0; i < dir->n_entries; i++)
+		if (dir->entries[i].inode)
+			return false;
+	return true;
+}
+
+static int remove_entry(
+	struct fsc_ctx *ctx, struct fsc_inode *dir, const char *name, size_t len, bool is_dir)
+{
+	struct entry *e = find_entry(dir, name, len);
+	int ret = enter(ctx);
+
+	if (ret)
+		return ret;
+	if (!e)
+		return -ENOENT;
+	if (S_ISDIR(e->inode->attr.mode) != is_dir)
+		return is_dir ? -ENOTDIR : -EISDIR;
+	if (e->inode->attr.subvol != dir->attr.subvol)
+		return -EPERM;
+	if (is_dir && !is_empty(e->inode))
+		return -ENOTEMPTY;
+	e->inode->attr.nlink--;
+	e->inode = NULL;
+	touch_content(dir);
+	return 0;
+}
+
+int fsc_unlink(struct fsc_ctx *ctx, struct fsc_inode *dir, const char *name, size_t name_len)
+{
+	return remove_entry(ctx, dir, name, name_len, false);
+}
+
+int fsc_rmdir(struct fsc_ctx *ctx, struct fsc_inode *dir, const char *name, size_t name_len)
+{
+	return remove_entry(ctx, dir, name, name_len, true);
+}
+
+static bool is_above(const struct fsc_inode *dir, const struct fsc_inode *in)
+{
+	while (in && in != dir)
+		in = in->parent;
+	return in != NULL;
+}
+
+int fsc_rename(struct fsc_ctx *ctx, struct fsc_inode *from_dir, const char *from, size_t from_len,
+	struct fsc_inode *to_dir, const char *to, size_t to_len)
+{
+	struct entry *e = find_entry(from_dir, from, from_len), *old;
+	int ret = enter(ctx);
+	struct fsc_inode *i;
+
+	if (ret)
+		return ret;
+	if (!e)
+		return -ENOENT;
+	i = e->inode;
+	if (S_ISDIR(i->attr.mode) && is_above(i, to_dir))
+		return -EINVAL;
+	old = find_entry(to_dir, to, to_len);
+	if (old && old->inode == i)
+		return 0;
+	if (old && S_ISDIR(old->inode->attr.mode) != S_ISDIR(i->attr.mode))
+		return S_ISDIR(i->attr.mode) ? -ENOTDIR : -EISDIR;
+	if (old && !is_empty(old->inode))
+		return -ENOTEMPTY;
+	if (old) {
+		old->inode->attr.nlink--;
+		old->inode = NULL;
+	}
+	e->inode = NULL;
+	add_bytes(to_dir, to, to_len, i);
+	touch_content(from_dir);
+	if (from_dir != to_dir)
+		touch_content(to_dir);
+	return 0;
+}
+
+int fsc_setxattr(struct fsc_ctx *ctx, struct fsc_inode *inode, const char *name, const void *value,
+	size_t len, unsigned flags)
+{
+	(void)name;
+	(void)value;
+	(void)len;
+	(void)flags;
+	touch(inode);
+	return enter(ctx);
+}
+
+int fsc_write(struct fsc_ctx *ctx, struct fsc_inode *inode, uint64_t file_off,
+	const struct iovec *iov, unsigned n_iov)
+{
+	int ret = enter(ctx);
+
+	if (ret)
+		return ret;
+	for (unsigned i = 0; i < n_iov; i++) {
+		size_t len = iov[i].iov_len;
+
+		if (file_off + len > inode->attr.size_bytes || inode->data != inode->own_data)
+			set_size(inode, MAX(file_off + len, inode->attr.size_bytes));
+		if (inode->own_data)
+			memcpy(inode->own_data + file_off, iov[i].iov_base, len);
+		file_off += len;
+	}
+	touch_content(inode);
+	return 0;
+}
+
+static int begin_sync(struct fsc_sync *sync)
+{
+	if (!atomic_load(&fake.async_syncs))
+		return atomic_exchange(&fake.sync_status, 0);
+	pthread_mutex_lock(&volume.mutex);
+	sync->impl[0] = volume.syncs;
+	volume.syncs = sync;
+	pthread_mutex_unlock(&volume.mutex);
+	return -EINPROGRESS;
+}
+
+int fsc_sync_inode(struct fsc_inode *inode, struct fsc_sync *sync)
+{
+	(void)inode;
+	atomic_fetch_add(&fake.syncs_inode, 1);
+	return begin_sync(sync);
+}
+
+int fsc_sync_names(struct fsc_volume *vol, struct fsc_sync *sync)
+{
+	(void)vol;
+	atomic_fetch_add(&fake.syncs_names, 1);
+	return begin_sync(sync);
+}
+
+unsigned fake_end_syncs(int status)
+{
+	struct fsc_sync *s;
+	unsigned n = 0;
+
+	pthread_mutex_lock(&volume.mutex);
+	s = volume.syncs;
+	volume.syncs = NULL;
+	pthread_mutex_unlock(&volume.mutex);
+	for (; s; n++) {
+		struct fsc_sync *next = s->impl[0];
+
+		s->status = status;
+		s->done(s);
+		s = next;
+	}
+	return n;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * fscore.h on a tree in memory, for tests of the server: calls can be made to block, to fail, and
- * reads to be asynchronous. What is not given back is counted.
+ * reads and syncs to be asynchronous. What is not given back is counted.
  *
  * One volume, one tree. Built by one thread before others look at it; the knobs are atomic.
  */
@@ -19,6 +19,15 @@ struct fake_knobs {
 	_Atomic int fail;
 	/* Reads with FSC_NOWAIT return -EINPROGRESS and end in fake_end_reads(). */
 	atomic_bool async_reads;
+	/* Syncs return -EINPROGRESS and end in fake_end_syncs(). */
+	atomic_bool async_syncs;
+	/* What the next sync that is not asynchronous returns. */
+	_Atomic int sync_status;
+	/* Syncs that were begun, and changes that were made. */
+	_Atomic int syncs_names, syncs_inode, changes;
+	/* Others change whatever is changed, too. */
+	atomic_bool rivals;
+	atomic_bool read_only;
 	/* Bytes in each piece of the iovec of a read. */
 	_Atomic unsigned piece_bytes;
 
@@ -42,6 +51,16 @@ void fake_set_data(struct fsc_inode *file, const void *data, size_t len);
 void fake_set_acl(struct fsc_inode *inode, const void *value, size_t len);
 struct fsc_attr *fake_attr(struct fsc_inode *inode);
 void fake_unlink(struct fsc_inode *dir, const char *name);
+
+/* What a name means; NULL: nothing. */
+struct fsc_inode *fake_find(struct fsc_inode *dir, const char *name);
+/* The content of a file, and its length. */
+const uint8_t *fake_data(struct fsc_inode *file, size_t *len);
+/* The target of the last symlink that was made. */
+extern char fake_target[FSC_SYMLINK_MAX + 1];
+
+/* Ends the syncs that are under way with this status. Returns how many. */
+unsigned fake_end_syncs(int status);
 
 /* Ends the reads that are under way on a thread with this status. Returns how many. */
 unsigned fake_end_reads(struct fsc_thread *t, int status);

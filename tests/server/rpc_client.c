@@ -42,6 +42,8 @@ struct world *world_begin(const char *const *export_specs, unsigned workers)
 	CHECK(!exports_resolve(w->exports, w->fsc, NULL));
 	w->srv.exports = w->exports;
 	w->srv.mounts = mount_list_create();
+	CHECK(!replay_cache_create(&w->srv.replays));
+	CHECK(!write_verf_init(&w->srv.write_verf));
 	fsc_volume_info(NULL, &w->srv.vol_info);
 	if (workers)
 		CHECK(!jobs_create(&w->srv, workers, workers, &w->srv.jobs));
@@ -50,6 +52,17 @@ struct world *world_begin(const char *const *export_specs, unsigned workers)
 	w->cred = (struct rpc_cred){.flavor = RPC_AUTH_SYS, .uid = 1000, .gid = 1000};
 	subvols_changed();
 	return w;
+}
+
+void world_reconnect(struct world *w, bool all_received)
+{
+	struct net_addr addr = w->peer.addr;
+
+	w->peer.all_received = all_received;
+	rpc_peer_close(&w->peer);
+	CHECK(!w->peer.n_requests);
+	addr.port++;
+	rpc_peer_init(&w->peer, &w->loop, &addr, on_ready);
 }
 
 void world_end(struct world *w)
@@ -66,6 +79,7 @@ void world_end(struct world *w)
 	CHECK(atomic_load(&fake.reads) == 0);
 	rpc_loop_fini(&w->loop);
 	mount_list_destroy(w->srv.mounts);
+	replay_cache_destroy(w->srv.replays);
 	exports_destroy(w->exports);
 	fsc_thread_destroy(w->fsc);
 	fake_volume_free();
@@ -108,18 +122,26 @@ void call_nfs3(struct world *w, struct call *c, uint32_t proc)
 	call_begin(w, c, NFS3_PROGRAM, proc);
 }
 
-int call_send(struct world *w, const struct call *c)
+int call_send_by(struct world *w, struct rpc_peer *peer, const struct call *c)
 {
 	size_t len = (size_t)(c->out.p - c->data);
 	uint8_t *copy = malloc(len);
+	struct rpc_input in;
 	int ret;
 
 	/* As the loop's buffer: gone when the dispatcher has returned. */
 	CHECK(copy && !c->out.bad);
 	memcpy(copy, c->data, len);
-	ret = rpc_dispatch(&w->peer, copy, len);
-	free(copy);
+	in = (struct rpc_input){copy, len, w->own_records ? copy : NULL};
+	ret = rpc_dispatch(peer, &in);
+	if (in.owned || !w->own_records)
+		free(copy);
 	return ret;
+}
+
+int call_send(struct world *w, const struct call *c)
+{
+	return call_send_by(w, &w->peer, c);
 }
 
 /* Takes len bytes off the queue. */

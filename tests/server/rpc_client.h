@@ -20,6 +20,7 @@ struct world {
 
 	struct rpc_cred cred; /* of the next calls */
 	uint32_t xid;
+	bool own_records; /* records come in memory that may be taken over */
 };
 
 /* The tree: see world_begin(). workers 0: none, jobs_add() must not be reached. */
@@ -27,8 +28,11 @@ struct world *world_begin(const char *const *export_specs, unsigned workers);
 /* Checks that everything was given back. */
 void world_end(struct world *w);
 
+/* Closes the connection, which has nothing in flight, and opens another one, from another port. */
+void world_reconnect(struct world *w, bool all_received);
+
 struct call {
-	uint8_t data[4096];
+	uint8_t data[8192];
 	struct wire_out out;
 };
 
@@ -37,6 +41,7 @@ void call_begin(struct world *w, struct call *c, uint32_t program, uint32_t proc
 void call_nfs3(struct world *w, struct call *c, uint32_t proc);
 /* Hands it over. Returns what rpc_dispatch() does. */
 int call_send(struct world *w, const struct call *c);
+int call_send_by(struct world *w, struct rpc_peer *peer, const struct call *c);
 
 struct reply {
 	uint8_t *data; /* freed by reply_free() */
