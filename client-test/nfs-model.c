@@ -581,6 +581,8 @@ static const char *end_op(struct client *c, const struct op *op, const struct re
 		log_end_op(log_fd, op, res);
 	if (is_full(res)) {
 		full_answers++;
+		if (opt.lenient && op->kind == OP_WRITE)
+			node_at(op->node)->mtime_unsure = true;
 		return opt.full_ok && op->kind <= OP_COMMIT ? NULL : status_text(res->status);
 	}
 	wrong = op_apply(op, res);
