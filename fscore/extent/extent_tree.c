@@ -383,7 +383,8 @@ static int run_head(struct tree_writer *w, struct extents *e, struct delayed_hea
 	struct ref_job job = {.w = w, .e = e, .head = head};
 	uint64_t new_flags;
 	bool is_new;
-	int ret = 0;
+	/* Before the item goes: without a free-space tree it is made from the items. */
+	int ret = space_load_group(w->ctx, e->space, head->logical);
 
 	delayed_head_take(e->refs, head, &is_new, &new_flags);
 	while (!ret && (!limited || *budget) &&

@@ -337,7 +337,8 @@ static void test_unlink_rename_link_move_names(void **state)
 static void test_many_files_come_and_go(void **state)
 {
 	const char *const formats[] = {"", "-n 4096", "-n 65536 --csum xxhash", "-M",
-		"-O ^no-holes", "-d dup --csum sha256"};
+		"-O ^no-holes", "-d dup --csum sha256", "-R ^free-space-tree",
+		"-M -R ^free-space-tree"};
 
 	(void)state;
 	for (unsigned f = 0; f < ARRAY_SIZE(formats); f++) {
