@@ -163,6 +163,86 @@ static void test_record_whole_only_when_it_is(void **state)
 	assert_false(record_whole(&data, wire + bytes, MAX_BYTES, &data, &len));
 }
 
+/* Receives as a connection does: the rest of a large fragment directly, all else by feeding. */
+static size_t receive_all(size_t bytes, size_t piece, size_t len, unsigned *moves)
+{
+	const uint8_t *at = wire, *end = wire + bytes;
+	enum record_state st = RECORD_MORE;
+	const uint8_t *data = NULL;
+	size_t direct = 0;
+	struct record r;
+
+	record_init(&r);
+	*moves = 0;
+	while (st == RECORD_MORE && at < end) {
+		size_t want = record_wants(&r, 60000), before = r.capacity, n;
+		uint8_t *to;
+
+		n = record_room(&r, 60000, &to);
+		assert_int_equal(r.capacity, before + want);
+		*moves += want > 0;
+		if (n) {
+			if (n > piece)
+				n = piece;
+			memcpy(to, at, n);
+			at += n;
+			direct += n;
+			st = record_filled(&r, n);
+		} else {
+			const uint8_t *stop = (size_t)(end - at) < piece ? end : at + piece;
+
+			st = record_feed(&r, &at, stop, 60000);
+		}
+	}
+	assert_int_equal(st, RECORD_DONE);
+	assert_ptr_equal(at, end);
+	assert_int_equal(r.len, len);
+	assert_true(r.capacity <= 2 * len);
+	data = record_detach(&r);
+	for (size_t i = 0; i < len; i++)
+		assert_int_equal(data[i], (uint8_t)(i * 7));
+	assert_false(record_pending(&r));
+	free((void *)(uintptr_t)data);
+	return direct;
+}
+
+static void test_record_large_is_received_in_place(void **state)
+{
+	unsigned moves;
+
+	(void)state;
+	/* 16 KiB are fed, the rest is direct, into memory that is there at once. */
+	assert_int_equal(receive_all(cut(50000, 50000, 0), 17000, 50000, &moves), 50000 - 16996);
+	assert_int_equal(moves, 1);
+	for (size_t piece = 1000; piece < 60000; piece += 1777)
+		for (int how = 0; how < 3; how++) {
+			receive_all(cut(50000, 50000, how), piece, 50000, &moves);
+			assert_true(moves <= 1);
+			receive_all(cut(50000, 20000, how), piece, 50000, &moves);
+			assert_true(moves <= 1);
+			receive_all(cut(50000, 3000, how), piece, 50000, &moves);
+			assert_int_equal(moves, 0);
+		}
+}
+
+static void test_record_header_is_not_believed_before_its_data(void **state)
+{
+	const uint8_t *p = wire;
+	struct record r;
+	uint8_t *to;
+
+	(void)state;
+	record_init(&r);
+	cut(50000, 50000, 0);
+	assert_int_equal(
+		record_feed(&r, &p, wire + 4 + RECORD_TRUST_BYTES - 1, 60000), RECORD_MORE);
+	assert_int_equal(record_wants(&r, 60000), 0);
+	assert_int_equal(record_room(&r, 60000, &to), 0);
+	assert_int_equal(record_feed(&r, &p, p + 1, 60000), RECORD_MORE);
+	assert_true(record_wants(&r, 60000) > 0);
+	record_reset(&r);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -171,6 +251,8 @@ int main(void)
 		cmocka_unit_test(test_record_too_big_is_found_at_its_header),
 		cmocka_unit_test(test_record_memory_follows_what_arrived),
 		cmocka_unit_test(test_record_whole_only_when_it_is),
+		cmocka_unit_test(test_record_large_is_received_in_place),
+		cmocka_unit_test(test_record_header_is_not_believed_before_its_data),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -21,7 +21,7 @@
 #include "server/jobs.h"
 #include "tests/server/rpc_client.h"
 
-static const char *const exports[] = {"/e=/,no_root_squash", NULL};
+static const char *const exports[] = {"/e=/,rw,no_root_squash", NULL};
 
 /* The world's own loop is not used: a real one on the same server is. */
 struct rig {
@@ -236,30 +236,145 @@ static void test_conn_bad_records_close(void **state)
 	rig_end(&r);
 }
 
+/* Sends what the socket takes; false: the connection was closed. */
+static bool send_some(int fd, const uint8_t *data, size_t len, size_t *at)
+{
+	ssize_t n = send(fd, data + *at, len - *at, MSG_NOSIGNAL | MSG_DONTWAIT);
+
+	if (n > 0)
+		*at += (size_t)n;
+	return n >= 0 || errno == EAGAIN;
+}
+
 static void test_conn_unfinished_records_are_bounded(void **state)
 {
-	static uint8_t data[1 << 20];
+	static uint8_t data[100000];
 	struct rig r;
 	size_t got;
 	int fd[3];
 
 	(void)state;
-	rig_begin(&r, 1 << 20);
-	wire_set_u32(data, SRV_RECORD_MAX);
+	rig_begin(&r, 256 << 10);
+	for (size_t at = 0; at + 2004 <= sizeof(data); at += 2004)
+		wire_set_u32(data + at, 2000);
 	for (int i = 0; i < 3; i++)
 		fd[i] = rig_connect(&r);
-	/* Each sends most of a record, and never the rest. */
+	/* Each sends small fragments of a record that never ends. */
 	for (int i = 0; i < 3; i++)
-		for (size_t at = 0; at < sizeof(data);) {
-			ssize_t n = send(fd[i], data + at, sizeof(data) - at, MSG_NOSIGNAL);
-
-			if (n <= 0)
-				break; /* closed: the bound is reached */
-			at += (size_t)n;
-		}
+		for (size_t at = 0; at < sizeof(data);)
+			if (!send_some(fd[i], data, sizeof(data), &at))
+				break;
 	assert_int_equal(next_reply(fd[2], &got), 0);
+	assert_int_equal(counter_get(&r.loop->counters.refused), 1);
 	for (int i = 0; i < 3; i++)
 		close(fd[i]);
+	rig_end(&r);
+}
+
+#define LARGE (1u << 20)
+
+static size_t write_record(struct rig *r, struct fsc_inode *f, uint8_t *to)
+{
+	struct call c;
+	size_t len;
+
+	call_nfs3(r->w, &c, NFS3_WRITE);
+	put_fh(&c.out, f);
+	wire_put_u64(&c.out, 0);
+	wire_put_u32(&c.out, LARGE);
+	wire_put_u32(&c.out, NFS3_UNSTABLE);
+	wire_put_u32(&c.out, LARGE);
+	len = (size_t)(c.out.p - c.data);
+	wire_set_u32(to, (uint32_t)(len + LARGE) | RECORD_LAST);
+	memcpy(to + 4, c.data, len);
+	for (size_t i = 0; i < LARGE; i++)
+		to[4 + len + i] = (uint8_t)(i * 7 >> 3);
+	return 4 + len + LARGE;
+}
+
+static void want_written(struct fsc_inode *f)
+{
+	const uint8_t *data;
+	size_t len;
+
+	data = fake_data(f, &len);
+	assert_int_equal(len, LARGE);
+	for (size_t i = 0; i < LARGE; i++)
+		assert_int_equal(data[i], (uint8_t)(i * 7 >> 3));
+}
+
+/* Large records come right in pieces of any size, and also when a worker takes them over. */
+static void test_conn_large_write_in_pieces(void **state)
+{
+	static const size_t piece[] = {1000, 4096, 70000, 300001, 2 << 20};
+	static uint8_t rec[LARGE + 8192];
+	struct rig r;
+	size_t got;
+	int fd;
+
+	(void)state;
+	rig_begin(&r, 64 << 20);
+	fd = rig_connect(&r);
+	for (size_t i = 0; i < 2 * sizeof(piece) / sizeof(piece[0]); i++) {
+		struct fsc_inode *f = fake_make(fake_root(5), "w", S_IFREG | 0666);
+		size_t len = write_record(&r, f, rec), step = piece[i / 2];
+
+		atomic_store(&fake.block, i % 2);
+		for (size_t at = 0; at < len; at += step)
+			put(fd, rec + at, len - at < step ? len - at : step);
+		assert_int_equal(next_reply(fd, &got), r.w->xid);
+		want_written(f);
+		fake_unlink(fake_root(5), "w");
+	}
+	close(fd);
+	rig_end(&r);
+}
+
+/* There is memory for one large record: the others wait for it, and come through. */
+static void test_conn_large_writes_take_turns(void **state)
+{
+	static uint8_t rec[3][LARGE + 8192];
+	size_t len[3], at[3] = {0, 0, 0}, got;
+	struct fsc_inode *f[3];
+	struct rig r;
+	int fd[3];
+
+	(void)state;
+	rig_begin(&r, 2 << 20);
+	for (int i = 0; i < 3; i++) {
+		char name[2] = {(char)('0' + i), '\0'};
+
+		fd[i] = rig_connect(&r);
+		f[i] = fake_make(fake_root(5), name, S_IFREG | 0666);
+		len[i] = write_record(&r, f[i], rec[i]);
+	}
+	/* The first stops short of its end, until the others can't go on. */
+	while (at[0] < len[0] - 5000) {
+		assert_true(send_some(fd[0], rec[0], len[0] - 5000, &at[0]));
+		usleep(100);
+	}
+	for (int n = 0; n < 300; n++) {
+		for (int i = 1; i < 3; i++)
+			if (at[i] < len[i])
+				assert_true(send_some(fd[i], rec[i], len[i], &at[i]));
+		usleep(1000);
+	}
+	assert_true(at[1] < len[1] && at[2] < len[2]);
+	for (int left = 3; left;) {
+		left = 0;
+		for (int i = 0; i < 3; i++) {
+			if (at[i] < len[i])
+				assert_true(send_some(fd[i], rec[i], len[i], &at[i]));
+			left += at[i] < len[i];
+		}
+		usleep(100);
+	}
+	for (int i = 0; i < 3; i++) {
+		assert_true(next_reply(fd[i], &got) > 0);
+		want_written(f[i]);
+		close(fd[i]);
+	}
+	assert_int_equal(counter_get(&r.loop->counters.refused), 0);
 	rig_end(&r);
 }
 
@@ -317,6 +432,8 @@ int main(void)
 		cmocka_unit_test(test_conn_answers_after_half_close),
 		cmocka_unit_test(test_conn_bad_records_close),
 		cmocka_unit_test(test_conn_unfinished_records_are_bounded),
+		cmocka_unit_test(test_conn_large_write_in_pieces),
+		cmocka_unit_test(test_conn_large_writes_take_turns),
 		cmocka_unit_test(test_conn_too_many_are_refused),
 		cmocka_unit_test(test_conn_stop_answers_what_is_in_flight),
 	};

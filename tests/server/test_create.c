@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* server/nfs3/create.c on the fake core: the modes of CREATE, owners, what can't be made. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <sys/stat.h>
+
+#include "base/lock.h"
+#include "base/util.h"
+#include "tests/server/nfs3_client.h"
+
+static const char *const exports[] = {"/e=/,rw,no_root_squash", NULL};
+
+static const struct nfs3_sattr nothing;
+static const struct nfs3_sattr mode_644 = {.set_mode = true, .mode = 0644};
+
+static struct fsc_inode *make_dir(uint32_t mode, uint32_t uid, uint32_t gid)
+{
+	struct fsc_inode *d = fake_make(fake_root(5), "d", S_IFDIR | mode);
+
+	fake_attr(d)->uid = uid;
+	fake_attr(d)->gid = gid;
+	return d;
+}
+
+static void test_create_makes_a_file_of_the_caller(void **state)
+{
+	struct world *w = world_begin(exports, 0);
+	struct fsc_inode *d = make_dir(0777, 0, 0), *f;
+	int syncs = atomic_load(&fake.syncs_names);
+	struct nfs3_seen seen;
+
+	(void)state;
+	assert_int_equal(do_create(w, d, "f", NFS3_GUARDED, &mode_644, 0, &seen), NFS3_OK);
+	f = fake_find(d, "f");
+	assert_int_equal(fake_attr(f)->mode, S_IFREG | 0644);
+	assert_int_equal(fake_attr(f)->uid, 1000);
+	assert_int_equal(fake_attr(f)->gid, 1000);
+	assert_true(seen.has_fh && seen.obj.present);
+	assert_int_equal(seen.obj.attr.fileid, fake_attr(f)->ino);
+	assert_true(seen.wcc[0].has_before);
+	assert_int_equal(seen.wcc[0].after.attr.mtime.nsec, seen.wcc[0].mtime.nsec + 1);
+	assert_int_equal(atomic_load(&fake.syncs_names), syncs + 1);
+	world_end(w);
+}
+
+static void test_create_unchecked_of_existing_heeds_the_file_only(void **state)
+{
+	struct world *w = world_begin(exports, 0);
+	struct fsc_inode *d = make_dir(0555, 0, 0), *f = fake_make(d, "f", S_IFREG | 0666);
+	struct nfs3_sattr s = {.set_mode = true, .mode = 0, .set_size = true};
+	struct nfs3_seen seen;
+
+	(void)state;
+	fake_set_data(f, "text", 4);
+	assert_int_equal(do_create(w, d, "f", NFS3_UNCHECKED, &mode_644, 0, &seen), NFS3_OK);
+	assert_true(seen.has_fh);
+	assert_int_equal(fake_attr(f)->mode, S_IFREG | 0666);
+	assert_int_equal(fake_attr(f)->size_bytes, 4);
+	assert_int_equal(do_create(w, d, "f", NFS3_UNCHECKED, &s, 0, &seen), NFS3_OK);
+	assert_int_equal(fake_attr(f)->mode, S_IFREG | 0666);
+	assert_int_equal(fake_attr(f)->size_bytes, 0);
+	fake_attr(f)->mode = S_IFREG | 0444;
+	assert_int_equal(do_create(w, d, "f", NFS3_UNCHECKED, &s, 0, NULL), NFS3ERR_ACCES);
+	assert_int_equal(do_create(w, d, "f", NFS3_UNCHECKED, &mode_644, 0, NULL), NFS3_OK);
+	assert_int_equal(do_create(w, d, "g", NFS3_UNCHECKED, &mode_644, 0, NULL), NFS3ERR_ACCES);
+	assert_int_equal(do_create(w, d, "f", NFS3_GUARDED, &mode_644, 0, NULL), NFS3ERR_EXIST);
+	world_end(w);
+}
+
+static void test_create_exclusive_is_told_by_its_verifier(void **state)
+{
+	struct world *w = world_begin(exports, 0);
+	struct fsc_inode *d = make_dir(0777, 0, 0);
+	struct nfs3_sattr s = {.mtime_how = NFS3_SERVER_TIME};
+	int syncs = atomic_load(&fake.syncs_names);
+	struct nfs3_seen first, again;
+
+	(void)state;
+	assert_int_equal(
+		do_create(w, d, "f", NFS3_EXCLUSIVE, &nothing, UINT64_MAX, &first), NFS3_OK);
+	assert_int_equal(
+		do_create(w, d, "f", NFS3_EXCLUSIVE, &nothing, UINT64_MAX, &again), NFS3_OK);
+	assert_int_equal(first.obj.attr.fileid, again.obj.attr.fileid);
+	assert_int_equal(atomic_load(&fake.syncs_names), syncs + 2);
+	assert_int_equal(do_create(w, d, "f", NFS3_EXCLUSIVE, &nothing, UINT64_MAX - 1, NULL),
+		NFS3ERR_EXIST);
+	assert_int_equal(do_setattr(w, fake_find(d, "f"), &s, NULL, NULL), NFS3_OK);
+	assert_int_equal(
+		do_create(w, d, "f", NFS3_EXCLUSIVE, &nothing, UINT64_MAX, NULL), NFS3ERR_EXIST);
+	world_end(w);
+}
+
+static void test_create_odd_names(void **state)
+{
+	struct world *w = world_begin(exports, 0);
+	struct fsc_inode *d = make_dir(0777, 0, 0);
+	char name[257];
+
+	(void)state;
+	memset(name, 'n', sizeof(name));
+	name[256] = '\0';
+	assert_int_equal(
+		do_create(w, d, name, NFS3_UNCHECKED, &nothing, 0, NULL), NFS3ERR_NAMETOOLONG);
+	assert_int_equal(do_create(w, d, name + 1, NFS3_UNCHECKED, &nothing, 0, NULL), NFS3_OK);
+	assert_int_equal(do_create(w, d, ".", NFS3_UNCHECKED, &nothing, 0, NULL), NFS3ERR_EXIST);
+	assert_int_equal(do_mkdir(w, d, "..", &nothing, NULL), NFS3ERR_EXIST);
+	assert_int_equal(do_create(w, d, "", NFS3_UNCHECKED, &nothing, 0, NULL), NFS3ERR_INVAL);
+	assert_int_equal(do_create(w, d, "a/b", NFS3_UNCHECKED, &nothing, 0, NULL), NFS3ERR_INVAL);
+	assert_int_equal(do_mkdir(w, d, name + 1, &nothing, NULL), NFS3ERR_EXIST);
+	world_end(w);
+}
+
+static void test_create_in_setgid_directory_inherits_the_group(void **state)
+{
+	struct world *w = world_begin(exports, 0);
+	struct fsc_inode *d = make_dir(02777, 0, 50);
+	struct nfs3_sattr s = {.set_mode = true, .mode = 06775};
+
+	(void)state;
+	assert_int_equal(do_mkdir(w, d, "sub", &s, NULL), NFS3_OK);
+	assert_int_equal(fake_attr(fake_find(d, "sub"))->mode, S_IFDIR | 02775);
+	assert_int_equal(fake_attr(fake_find(d, "sub"))->gid, 50);
+	/* A setgid program of a group that the caller is not in must not come of it. */
+	assert_int_equal(do_create(w, d, "f", NFS3_GUARDED, &s, 0, NULL), NFS3_OK);
+	assert_int_equal(fake_attr(fake_find(d, "f"))->mode, S_IFREG | 04775);
+	assert_int_equal(fake_attr(fake_find(d, "f"))->gid, 50);
+	world_end(w);
+}
+
+static void test_create_owner_is_chosen_by_root_only(void **state)
+{
+	struct world *w = world_begin(exports, 0);
+	struct fsc_inode *d = make_dir(0777, 0, 0);
+	struct nfs3_sattr s = {.set_uid = true, .uid = 7, .set_gid = true, .gid = 8};
+
+	(void)state;
+	assert_int_equal(do_create(w, d, "a", NFS3_GUARDED, &s, 0, NULL), NFS3_OK);
+	assert_int_equal(fake_attr(fake_find(d, "a"))->uid, 1000);
+	assert_int_equal(fake_attr(fake_find(d, "a"))->gid, 1000);
+	w->cred.uid = 0;
+	assert_int_equal(do_create(w, d, "b", NFS3_GUARDED, &s, 0, NULL), NFS3_OK);
+	assert_int_equal(fake_attr(fake_find(d, "b"))->uid, 7);
+	assert_int_equal(fake_attr(fake_find(d, "b"))->gid, 8);
+	world_end(w);
+}
+
+/* Two changes: on a worker, and all or nothing. */
+static void test_create_with_times_runs_on_a_worker(void **state)
+{
+	struct world *w = world_begin(exports, 1);
+	struct fsc_inode *d = make_dir(0777, 0, 0);
+	struct nfs3_sattr s = {
+		.mtime_how = NFS3_CLIENT_TIME, .mtime = {77, 0}, .set_size = true, .size = 10};
+	struct nfs3_seen seen;
+	struct reply r;
+	struct call c;
+
+	(void)state;
+	call_nfs3(w, &c, NFS3_CREATE);
+	put_create(&c.out, d, "f", NFS3_GUARDED, &s, 0);
+	assert_int_equal(call_send(w, &c), 0);
+	reply_wait(w, &r);
+	see_reply(&r, NFS3_CREATE, &seen);
+	reply_free(&r);
+	assert_int_equal(seen.stat, NFS3_OK);
+	assert_int_equal(seen.obj.attr.mtime.sec, 77);
+	assert_int_equal(seen.obj.attr.size, 10);
+	assert_int_equal(w->counters.op[NFS3_CREATE].done_worker, 1);
+	world_end(w);
+}
+
+static void test_symlink_targets(void **state)
+{
+	struct world *w = world_begin(exports, 0);
+	struct fsc_inode *d = make_dir(0777, 0, 0);
+	char target[FSC_SYMLINK_MAX + 1];
+	struct nfs3_seen seen;
+
+	(void)state;
+	memset(target, 't', sizeof(target));
+	assert_int_equal(do_symlink(w, d, "a", target, FSC_SYMLINK_MAX, &seen), NFS3_OK);
+	assert_int_equal(strlen(fake_target), FSC_SYMLINK_MAX);
+	assert_int_equal(seen.obj.attr.type, NFS3_LNK);
+	assert_int_equal(
+		do_symlink(w, d, "b", target, FSC_SYMLINK_MAX + 1, NULL), NFS3ERR_NAMETOOLONG);
+	assert_int_equal(do_symlink(w, d, "b", "", 0, NULL), NFS3ERR_INVAL);
+	assert_int_equal(do_symlink(w, d, "b", "a\0b", 3, NULL), NFS3ERR_INVAL);
+	assert_int_equal(do_symlink(w, d, "a", "x", 1, NULL), NFS3ERR_EXIST);
+	world_end(w);
+}
+
+static void test_mknod_types(void **state)
+{
+	struct world *w = world_begin(exports, 0);
+	struct fsc_inode *d = make_dir(0777, 0, 0);
+	const struct fsc_attr *a;
+
+	(void)state;
+	assert_int_equal(do_mknod(w, d, "p", NFS3_FIFO, 0, 0, NULL), NFS3_OK);
+	assert_int_equal(fake_attr(fake_find(d, "p"))->mode, S_IFIFO | 0640);
+	assert_int_equal(do_mknod(w, d, "s", NFS3_SOCK, 0, 0, NULL), NFS3_OK);
+	assert_int_equal(do_mknod(w, d, "c", NFS3_CHR, 5, 1, NULL), NFS3ERR_PERM);
+	assert_int_equal(do_mknod(w, d, "r", NFS3_REG, 0, 0, NULL), NFS3ERR_BADTYPE);
+	assert_int_equal(do_mknod(w, d, "r", NFS3_DIR, 0, 0, NULL), NFS3ERR_BADTYPE);
+	assert_int_equal(do_mknod(w, d, "r", NFS3_LNK, 0, 0, NULL), NFS3ERR_BADTYPE);
+	assert_int_equal(do_mknod(w, d, "r", 0, 0, 0, NULL), NFS3ERR_BADTYPE);
+	w->cred.uid = 0;
+	assert_int_equal(do_mknod(w, d, "c", NFS3_CHR, 0xfff, 0xfffff, NULL), NFS3_OK);
+	a = fake_attr(fake_find(d, "c"));
+	assert_true(S_ISCHR(a->mode) && a->rdev_major == 0xfff && a->rdev_minor == 0xfffff);
+	assert_int_equal(do_mknod(w, d, "b", NFS3_BLK, 0x1000, 0, NULL), NFS3ERR_INVAL);
+	world_end(w);
+}
+
+static void test_create_leaves_out_before_when_others_changed_it(void **state)
+{
+	struct world *w = world_begin(exports, 0);
+	struct fsc_inode *d = make_dir(0777, 0, 0);
+	struct nfs3_seen seen;
+
+	(void)state;
+	atomic_store(&fake.rivals, true);
+	assert_int_equal(do_mkdir(w, d, "a", &nothing, &seen), NFS3_OK);
+	atomic_store(&fake.rivals, false);
+	assert_false(seen.wcc[0].has_before);
+	assert_true(seen.wcc[0].after.present);
+	world_end(w);
+}
+
+static void test_create_on_async_export_does_not_wait(void **state)
+{
+	static const char *const async[] = {"/e=/,rw,async,no_root_squash", NULL};
+	struct world *w = world_begin(async, 0);
+	struct fsc_inode *d = make_dir(0777, 0, 0);
+	int syncs = atomic_load(&fake.syncs_names);
+
+	(void)state;
+	assert_int_equal(do_mkdir(w, d, "a", &nothing, NULL), NFS3_OK);
+	assert_int_equal(do_remove(w, NFS3_RMDIR, d, "a", NULL), NFS3_OK);
+	assert_int_equal(atomic_load(&fake.syncs_names), syncs);
+	world_end(w);
+}
+
+static void test_create_on_read_only_volume_is_rofs(void **state)
+{
+	struct world *w;
+
+	(void)state;
+	atomic_store(&fake.read_only, true);
+	w = world_begin(exports, 0);
+	w->cred.uid = 0;
+	assert_int_equal(do_mkdir(w, fake_root(5), "a", &nothing, NULL), NFS3ERR_ROFS);
+	world_end(w);
+	atomic_store(&fake.read_only, false);
+}
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_create_makes_a_file_of_the_caller),
+		cmocka_unit_test(test_create_unchecked_of_existing_heeds_the_file_only),
+		cmocka_unit_test(test_create_exclusive_is_told_by_its_verifier),
+		cmocka_unit_test(test_create_odd_names),
+		cmocka_unit_test(test_create_in_setgid_directory_inherits_the_group),
+		cmocka_unit_test(test_create_owner_is_chosen_by_root_only),
+		cmocka_unit_test(test_create_with_times_runs_on_a_worker),
+		cmocka_unit_test(test_symlink_targets),
+		cmocka_unit_test(test_mknod_types),
+		cmocka_unit_test(test_create_leaves_out_before_when_others_changed_it),
+		cmocka_unit_test(test_create_on_async_export_does_not_wait),
+		cmocka_unit_test(test_create_on_read_only_volume_is_rofs),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
