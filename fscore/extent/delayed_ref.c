@@ -229,8 +229,11 @@ int delayed_ref_add(struct delayed_refs *dr, const struct ref_change *change, bo
 		ret = add_count(dr, head, &change->key, change->count);
 	}
 	if (!ret && !head->running) {
-		/* Without an item and without references it never was. */
-		*cancelled = head->is_new && !head->n_refs;
+		/*
+		 * Without an item and without references it never was. But what is known of data
+		 * stands in the checksum tree, too: that goes when the head is run.
+		 */
+		*cancelled = head->is_new && !head->n_refs && !head->is_data;
 		if (*cancelled || is_settled(head))
 			free_head(dr, head);
 	}

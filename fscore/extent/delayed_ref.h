@@ -97,7 +97,7 @@ int delayed_refs_init(struct delayed_refs *dr);
 void delayed_refs_fini(struct delayed_refs *dr);
 
 /*
- * Notes a change. *cancelled: the extent was new in this transaction and has lost its
+ * Notes a change. *cancelled: the tree block was new in this transaction and has lost its
  * last reference before any was written: nothing is owed any more, and the caller gives the
  * space back. -ENOMEM.
  */

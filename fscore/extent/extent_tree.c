@@ -377,6 +377,17 @@ static int drop_ref(const struct ref_job *job)
 
 /* ------------------------------------------------------------------- running */
 
+/* Data that has come and gone in one transaction: no item, but checksums. */
+static int free_unborn(const struct ref_job *job)
+{
+	const struct delayed_head *h = job->head;
+	int ret = csum_delete(job->w, job->e->csum_tree, job->e->geo, h->logical, h->bytes);
+
+	if (!ret)
+		space_free_unused(job->e->space, h->logical, h->bytes);
+	return ret;
+}
+
 static int run_head(struct tree_writer *w, struct extents *e, struct delayed_head *head,
 	size_t *budget, bool limited)
 {
@@ -403,7 +414,9 @@ static int run_head(struct tree_writer *w, struct extents *e, struct delayed_hea
 		is_new = false;
 		*budget -= *budget > 0;
 	}
-	if (!ret && new_flags)
+	if (!ret && is_new && head->is_data)
+		ret = free_unborn(&job);
+	else if (!ret && new_flags)
 		ret = set_flags(&job, new_flags);
 	return ret;
 }

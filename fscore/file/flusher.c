@@ -132,10 +132,13 @@ static void piece_end(struct piece *p, int error)
 	struct inode_waiter *waiters = NULL;
 	struct inode_sync *syncs = NULL;
 	int write_error = 0;
+	bool again, urgent;
 
-	page_pool_put(&vol->pages, p->n_pages, p->pages);
-	dirty_done(vol, (uint64_t)p->n_pages << vol->pages.page_shift);
 	short_lock(&inode->owner.lock);
+	for (unsigned i = 0; i < p->n_pages; i++)
+		page_index_remove(&inode->writing, (p->file_off >> vol->pages.page_shift) + i);
+	again = inode->n_dirty > 0;
+	urgent = inode->syncs;
 	if (error && !inode->write_error)
 		inode->write_error = error;
 	if (--inode->n_writing == 0) {
@@ -156,6 +159,11 @@ static void piece_end(struct piece *p, int error)
 		waiters = w->next;
 		fsc_thread_post(w->thread, &w->msg);
 	}
+	page_pool_put(&vol->pages, p->n_pages, p->pages);
+	dirty_done(vol, (uint64_t)p->n_pages << vol->pages.page_shift);
+	/* There may be what could not be taken while this was on its way. */
+	if (again)
+		flusher_note(inode, urgent);
 	syncs_continue(inode, syncs, write_error);
 	fsc_inode_put(inode);
 	p->f->n_pieces--;
@@ -266,6 +274,16 @@ static void insert_written(struct flusher *f)
 
 /* ------------------------------------------------------------------- submission */
 
+/* The first dirty page of which no older content is on its way. owner.lock is held. */
+static struct page *next_to_write(struct fsc_inode *inode, uint64_t *at)
+{
+	struct page *page = page_index_next(&inode->dirty, 0, at);
+
+	while (page && page_index_lookup(&inode->writing, *at))
+		page = page_index_next(&inode->dirty, *at + 1, at);
+	return page;
+}
+
 /* Takes the next run of dirty pages of a file. NULL: there is none, or no memory (*error). */
 static struct piece *take_piece(struct flusher *f, struct fsc_inode *inode, int *error)
 {
@@ -277,14 +295,21 @@ static struct piece *take_piece(struct flusher *f, struct fsc_inode *inode, int 
 	if (!p)
 		return NULL;
 	short_lock(&inode->owner.lock);
-	page = page_index_next(&inode->dirty, 0, &at);
+	page = next_to_write(inode, &at);
 	if (page)
 		p->file_off = at << f->vol->pages.page_shift;
 	while (page && p->n_pages < PIECE_PAGES) {
+		if (page_index_insert(&inode->writing, at, page)) {
+			*error = p->n_pages ? 0 : -ENOMEM;
+			break;
+		}
 		/* The dirty index's reference is the piece's now. */
 		page_index_remove(&inode->dirty, at);
 		p->pages[p->n_pages++] = page;
-		page = page_index_lookup(&inode->dirty, ++at);
+		at++;
+		page = page_index_lookup(&inode->writing, at)
+			? NULL
+			: page_index_lookup(&inode->dirty, at);
 	}
 	inode->n_dirty -= p->n_pages;
 	if (p->n_pages)
@@ -322,6 +347,7 @@ static void shorten_piece(struct piece *p, unsigned n_pages)
 
 	short_lock(&inode->owner.lock);
 	for (unsigned i = n_pages; i < p->n_pages; i++) {
+		page_index_remove(&inode->writing, first + i);
 		/* Written anew meanwhile: that page counts, this one does not. */
 		if (page_index_lookup(&inode->dirty, first + i) ||
 			page_index_insert(&inode->dirty, first + i, p->pages[i])) {
@@ -438,8 +464,11 @@ static void start_piece(struct flusher *f, struct piece *p)
 	submit_piece(p, place.physical[0]);
 }
 
-/* Nothing is to be written any more: those who wait go on (a piece's end does that otherwise). */
-static void file_is_clean(struct fsc_inode *inode)
+/*
+ * All that can be taken has been. When nothing is to be written any more, those who wait go on (a
+ * piece's end does that otherwise, and sees to what has become dirty again).
+ */
+static void file_is_done(struct fsc_inode *inode)
 {
 	struct inode_sync *syncs = NULL;
 	int error = 0;
@@ -472,7 +501,7 @@ static void write_file(struct flusher *f, struct fsc_inode *inode)
 	if (error)
 		flusher_note(inode, false);
 	else
-		file_is_clean(inode);
+		file_is_done(inode);
 }
 
 /* ------------------------------------------------------------------ dead inodes */

@@ -63,7 +63,8 @@ struct fsc_inode {
 	struct page_owner owner;
 	struct page_index index;
 	struct readahead ra;
-	struct page_index dirty; /* the pages to be written */
+	struct page_index dirty;   /* the pages to be written */
+	struct page_index writing; /* those that are on their way */
 	uint64_t n_dirty;
 	unsigned n_writing;		    /* pieces on their way to the disk and into the trees */
 	int write_error;		    /* not told yet to a sync */

@@ -11,6 +11,8 @@
  * Invariants:
  *  1. A dirty page is in inode->dirty and inode->index, with a reference for each: it is not evicted.
  *  2. A piece that is being written holds a reference to each of its pages, and to the inode.
+ *     They are in inode->writing, and a page that was written anew meanwhile stays dirty until
+ *     they are in the trees: so the older content never comes after the newer.
  *  3. fs_writing.dirty_bytes counts the dirty pages and those of all pieces.
  *  4. For each of them a page of data space is reserved, until it becomes an extent's.
  *

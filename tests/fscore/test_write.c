@@ -370,6 +370,38 @@ static void test_many_files_come_and_go(void **state)
 	}
 }
 
+/* The same places over and over, in several transactions and within one. */
+static void test_overwrite_the_last_content_wins(void **state)
+{
+	unsigned last[64] = {0};
+	struct fsc_inode *inode;
+
+	(void)state;
+	make_volume("");
+	inode = make(t.root, "o", S_IFREG | 0644);
+	srandom(5);
+	write_at(inode, 0, sizeof(last) / sizeof(*last) * 4096, 1);
+	for (unsigned i = 0; i < 64; i++)
+		last[i] = 1;
+	for (unsigned round = 2; round < 4000; round++) {
+		unsigned page = (unsigned)random() % 64;
+
+		write_at(inode, page * 4096, 4096, round);
+		last[page] = round;
+		if (round % 7 == 0)
+			fsc_thread_reap(t.thread);
+		if (round % 50 == 0)
+			assert_int_equal(sync_inode(inode), 0);
+	}
+	fsc_inode_put(inode);
+	reopen();
+	inode = find(t.root, "o");
+	for (unsigned i = 0; i < 64; i++)
+		expect_bytes(inode, i * 4096, 4096, last[i]);
+	fsc_inode_put(inode);
+	end_volume();
+}
+
 static void test_xattrs_come_change_and_go(void **state)
 {
 	struct fsc_inode *inode;
@@ -459,6 +491,7 @@ int main(void)
 		cmocka_unit_test(test_truncate_both_ways_shows_zeros_and_never_old_bytes),
 		cmocka_unit_test(test_unlink_rename_link_move_names),
 		cmocka_unit_test(test_many_files_come_and_go),
+		cmocka_unit_test(test_overwrite_the_last_content_wins),
 		cmocka_unit_test(test_xattrs_come_change_and_go),
 		cmocka_unit_test(test_setattr_guard_and_times),
 		cmocka_unit_test(test_exclusive_verifier_is_kept_whole),
