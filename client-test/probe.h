@@ -59,6 +59,7 @@ struct probe {
 	int port, mount_port;
 	bool read_write; /* the export is writable and may be changed */
 	bool verbose;
+	const char *restart_command; /* kills the server and starts it again, or NULL */
 	struct probe_fh root;
 	uint32_t rtmax, wtmax, dtpref;
 	bool has_subvolumes;
@@ -78,6 +79,10 @@ extern const struct probe_case probe_rofs_cases[];
 extern const struct probe_case probe_dir_cases[];
 extern const struct probe_case probe_perm_cases[];
 extern const struct probe_case probe_fh_cases[];
+/* Only with --rw. */
+extern const struct probe_case probe_write_data_cases[];
+extern const struct probe_case probe_write_name_cases[];
+extern const struct probe_case probe_write_rpc_cases[];
 
 /* -- outcome of the running case ----------------------------------------- */
 
