@@ -41,6 +41,7 @@ void nfs3_before(struct request *req, unsigned slot)
 	struct srv_object *o = &req->object[slot];
 
 	fsc_inode_attr(o->inode, &o->attr);
+	o->steps = 0;
 }
 
 void nfs3_wcc(struct request *req, unsigned slot, struct nfs3_wcc *out)
@@ -54,7 +55,8 @@ void nfs3_wcc(struct request *req, unsigned slot, struct nfs3_wcc *out)
 		return;
 	fsc_inode_attr(o->inode, &o->attr);
 	nfs3_post_attr(req, slot, &out->after);
-	out->has_before = o->attr.change - before.change <= 1;
+	out->has_before = o->attr.change - before.change == o->steps;
+	o->steps = 0;
 	out->size = before.size_bytes;
 	out->mtime = nfs3_time_of(&before.mtime);
 	out->ctime = nfs3_time_of(&before.ctime);

@@ -65,6 +65,7 @@ static void take_back(struct request *req, const struct wire_blob *name)
 		fsc_rmdir(&req->ctx, dir->inode, text, name->len);
 	else
 		fsc_unlink(&req->ctx, dir->inode, text, name->len);
+	dir->steps++;
 	fsc_inode_put(o->inode);
 	o->inode = NULL;
 }
@@ -90,6 +91,7 @@ static int make(struct request *req, const struct wire_blob *name, const struct 
 		o->inode = NULL;
 		return ret;
 	}
+	dir->steps = 1;
 	o->subvol = dir->subvol;
 	o->rules = dir->rules;
 	if (later.mask)

@@ -63,6 +63,7 @@ static int remove_name(struct request *req,
 	if (!ret) {
 		nfs3_before(req, 0);
 		ret = op(&req->ctx, req->object[0].inode, text(&a->name), a->name.len);
+		req->object[0].steps = !ret;
 		if (!ret)
 			nfs3_durable_names(req, 0);
 	}
@@ -134,9 +135,12 @@ static int rename_name(struct request *req)
 	nfs3_before(req, 1);
 	ret = fsc_rename(&req->ctx, from->inode, text(&a->from.name), a->from.name.len, to->inode,
 		text(&a->to.name), a->to.name.len);
-	if (!ret)
-		nfs3_durable_names(req, 0);
-	return ret;
+	if (ret)
+		return ret;
+	/* A name less and a name more, which may be of the same directory. */
+	from->steps = to->steps = from->inode == to->inode ? 2 : 1;
+	nfs3_durable_names(req, 0);
+	return 0;
 }
 
 int nfs3_run_rename(struct request *req)
@@ -172,6 +176,7 @@ static int link_name(struct request *req)
 	ret = fsc_link(&req->ctx, o->inode, dir->inode, text(&a->to.name), a->to.name.len);
 	if (ret)
 		return ret;
+	dir->steps = 1;
 	fsc_inode_attr(o->inode, &o->attr);
 	nfs3_durable_names(req, 1);
 	return 0;

@@ -99,10 +99,11 @@ int nfs3_need_write(struct request *req, const struct srv_object *o);
 
 /*
  * The attributes just before a change: to be called as late as possible. After the
- * change nfs3_wcc() says what was before and what is now. It leaves out what was
- * before when others have changed the object in between (the counter of changes
- * moved by more than the change itself): the client then trusts nothing that it
- * has cached, which is what it must do.
+ * change nfs3_wcc() says what was before and what is now. fscore does not give the
+ * two at once, but a counter that moves with each change; the object's steps say how
+ * often this operation has moved it. When others have changed the object in between,
+ * what was before is left out: the client then trusts nothing that it has cached,
+ * which is what it must do.
  */
 void nfs3_before(struct request *req, unsigned slot);
 void nfs3_wcc(struct request *req, unsigned slot, struct nfs3_wcc *out);

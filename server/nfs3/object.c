@@ -54,6 +54,7 @@ int nfs3_object(struct request *req, unsigned slot, const struct wire_blob *fh)
 		return ret == -ENOENT ? -ESTALE : ret;
 	}
 	fsc_inode_attr(o->inode, &o->attr);
+	o->steps = 0;
 	return 0;
 }
 

@@ -175,9 +175,11 @@ static int setattr(struct request *req)
 	if (ret || !set.mask)
 		return ret;
 	ret = fsc_setattr(&req->ctx, o->inode, &set);
-	if (!ret)
-		nfs3_durable_names(req, 0);
-	return ret;
+	if (ret)
+		return ret;
+	o->steps = 1;
+	nfs3_durable_names(req, 0);
+	return 0;
 }
 
 int nfs3_run_setattr(struct request *req)

@@ -37,8 +37,10 @@ static int write_data(struct request *req)
 	res->count = (uint32_t)iov.iov_len;
 	res->committed = a->stable;
 	nfs3_before(req, 0);
-	if (iov.iov_len)
+	if (iov.iov_len) {
 		ret = fsc_write(&req->ctx, o->inode, a->file_off, &iov, 1);
+		o->steps = !ret;
+	}
 	if (!ret && a->stable != NFS3_UNSTABLE)
 		req->durable = DURABLE_INODE;
 	return ret;

@@ -64,6 +64,7 @@ struct srv_object {
 	struct srv_subvol subvol;
 	const struct export_rules *rules;
 	struct fsc_attr attr;
+	unsigned steps; /* how often the request has moved attr.change since */
 };
 
 struct rpc_loop;

@@ -789,8 +789,7 @@ int fsc_rename(struct fsc_ctx *ctx, struct fsc_inode *from_dir, const char *from
 	e->inode = NULL;
 	add_bytes(to_dir, to, to_len, i);
 	touch_content(from_dir);
-	if (from_dir != to_dir)
-		touch_content(to_dir);
+	touch_content(to_dir);
 	return 0;
 }
 

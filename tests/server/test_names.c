@@ -87,7 +87,8 @@ static void test_rename_moves_and_replaces(void **state)
 	assert_int_equal(seen.wcc[0].after.attr.fileid, fake_attr(a)->ino);
 	assert_int_equal(seen.wcc[1].after.attr.fileid, fake_attr(b)->ino);
 	assert_ptr_equal(fake_find(b, "g"), f);
-	assert_int_equal(do_rename(w, b, "g", b, "h", NULL), NFS3_OK);
+	assert_int_equal(do_rename(w, b, "g", b, "h", &seen), NFS3_OK);
+	assert_true(seen.wcc[0].has_before && seen.wcc[1].has_before);
 	assert_int_equal(do_rename(w, b, "g", b, "h", NULL), NFS3ERR_NOENT);
 	assert_int_equal(do_rename(w, b, ".", b, "h", NULL), NFS3ERR_INVAL);
 	assert_int_equal(do_rename(w, b, "h", b, "..", NULL), NFS3ERR_INVAL);
