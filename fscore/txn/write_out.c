@@ -146,27 +146,66 @@ static int flush(struct write_out *wo)
 	return dev_rw_sync(wo->txns->config.dev, wo->ctx->thread, IO_FLUSH, 0, NULL, 0);
 }
 
+/* The copies of the superblock on their way, all at once. */
+struct super_write {
+	struct io_req req;
+	struct iovec iov;
+	struct write_out *wo;
+};
+
+static void super_done(struct io_req *req)
+{
+	struct super_write *sw = container_of(req, struct super_write, req);
+
+	if (req->status && !sw->wo->error)
+		sw->wo->error = req->status;
+	sw->wo->in_flight--;
+}
+
+/* How many copies the device has room for. */
+static unsigned super_copies(const struct txn_config *c, const struct btrfs_super_block *super)
+{
+	uint64_t end = MIN(c->dev->size_bytes, GET(&super->dev_item, total_bytes));
+	unsigned n = 0;
+
+	while (n < BTRFS_SUPER_MIRRORS && super_mirror_physical(n) + sizeof(*super) <= end)
+		n++;
+	return n;
+}
+
 static int write_supers(struct write_out *wo, const struct btrfs_super_block *super)
 {
 	const struct txn_config *c = &wo->txns->config;
-	struct btrfs_super_block *sb = aligned_alloc(4096, sizeof(*sb));
-	int ret = sb ? 0 : -ENOMEM;
+	struct super_write copies[BTRFS_SUPER_MIRRORS];
+	unsigned n = super_copies(c, super);
+	struct btrfs_super_block *sb = aligned_alloc(4096, n * sizeof(*sb));
 
-	for (unsigned i = 0; i < BTRFS_SUPER_MIRRORS && !ret; i++) {
-		uint64_t at = super_mirror_physical(i);
+	if (!sb)
+		return -ENOMEM;
+	for (unsigned i = 0; i < n; i++) {
+		struct super_write *sw = &copies[i];
 
-		if (at + sizeof(*sb) > c->dev->size_bytes ||
-			at + sizeof(*sb) > GET(&super->dev_item, total_bytes))
-			break;
-		*sb = *super;
-		PUT(sb, bytenr, at);
-		memset(sb->csum, 0, sizeof(sb->csum));
-		csum_compute(c->geo->csum_type, (char *)sb + BTRFS_CSUM_SIZE,
-			sizeof(*sb) - BTRFS_CSUM_SIZE, sb->csum);
-		ret = dev_rw_sync(c->dev, wo->ctx->thread, IO_WRITE, at, sb, sizeof(*sb));
+		sb[i] = *super;
+		PUT(&sb[i], bytenr, super_mirror_physical(i));
+		memset(sb[i].csum, 0, sizeof(sb[i].csum));
+		csum_compute(c->geo->csum_type, (char *)&sb[i] + BTRFS_CSUM_SIZE,
+			sizeof(*sb) - BTRFS_CSUM_SIZE, sb[i].csum);
+		*sw = (struct super_write){
+			.req = {.op = IO_WRITE,
+				.physical = super_mirror_physical(i),
+				.n_iov = 1,
+				.len_bytes = sizeof(*sb),
+				.done = super_done},
+			.iov = {&sb[i], sizeof(*sb)},
+			.wo = wo,
+		};
+		sw->req.iov = &sw->iov;
+		wo->in_flight++;
+		dev_submit(c->dev, wo->ctx->thread, &sw->req);
 	}
+	wait_below(wo, 0);
 	free(sb);
-	return ret;
+	return wo->error;
 }
 
 int txn_write_out(struct fsc_ctx *ctx, struct txns *txns, struct txn *txn,
