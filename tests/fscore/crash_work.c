@@ -10,7 +10,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/util.h"
@@ -890,38 +889,34 @@ bool crash_work_check(struct crash_work *w, struct fsc_thread *thread, struct fs
 
 /* ------------------------------------------------------------------ images */
 
-bool crash_btrfs_check(const char *path)
+/* A command, with a PATH where btrfs-progs are. */
+__attribute__((format(printf, 1, 2))) static int run(const char *fmt, ...)
 {
-	char *command, *line = NULL;
-	size_t room = 0;
-	FILE *f;
+	char *command, *whole;
+	va_list ap;
 	int status;
 
-	if (asprintf(&command,
-		    "PATH=$PATH:/usr/sbin:/sbin btrfs check --readonly --check-data-csum '%s' 2>&1 "
-		    ">'%s.check' || { status=$?; cat '%s.check'; exit $status; }",
-		    path, path, path) < 0)
+	va_start(ap, fmt);
+	if (vasprintf(&command, fmt, ap) < 0)
 		abort();
-	f = popen(command, "r");
+	va_end(ap);
+	if (asprintf(&whole, "PATH=$PATH:/usr/sbin:/sbin; %s", command) < 0)
+		abort();
+	status = system(whole);
+	free(whole);
 	free(command);
-	if (!f)
-		abort();
-	/* What it says on stderr is no failure by itself. */
-	while (getline(&line, &room, f) > 0)
-		fprintf(stderr, "btrfs check: %s", line);
-	free(line);
-	status = pclose(f);
-	if (asprintf(&command, "%s.check", path) < 0)
-		abort();
-	unlink(command);
-	free(command);
-	return status == 0;
+	return status;
+}
+
+bool crash_btrfs_check(const char *path)
+{
+	return run("out=$(btrfs check --readonly --check-data-csum '%s' 2>&1) || { echo \"$out\" >&2; false; }",
+		       path) == 0;
 }
 
 void *crash_image(const char *mkfs_options, size_t bytes, char **path)
 {
 	const char *dir = getenv("TMPDIR");
-	char *command;
 	void *map;
 	int fd;
 
@@ -932,14 +927,10 @@ void *crash_image(const char *mkfs_options, size_t bytes, char **path)
 		perror(*path);
 		exit(1);
 	}
-	if (asprintf(&command, "PATH=$PATH:/usr/sbin:/sbin mkfs.btrfs -q %s '%s' >/dev/null",
-		    mkfs_options ? mkfs_options : "", *path) < 0)
-		abort();
-	if (system(command)) {
-		fprintf(stderr, "failed: %s\n", command);
+	if (run("mkfs.btrfs -q %s '%s' >/dev/null", mkfs_options ? mkfs_options : "", *path)) {
+		fprintf(stderr, "mkfs.btrfs %s failed\n", mkfs_options ? mkfs_options : "");
 		exit(1);
 	}
-	free(command);
 	map = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	close(fd);
 	if (map == MAP_FAILED) {
