@@ -626,6 +626,8 @@ static const char *apply_ok(const struct op *op, const struct result *res)
 		if (is_new)
 			return apply_new(op, res);
 		n = node_at(op->hit);
+		if (n->attr.type != TYPE_FILE) /* a pipe, say, may be opened so */
+			return attrs_differ(n, &res->attr, true);
 		/* UNCHECKED: of the attributes only a size of 0 is sure to be taken. */
 		if (op->set & SET_SIZE)
 			set_size(n, op->off);
@@ -683,7 +685,11 @@ static bool status_fits(const struct op *op, uint32_t status)
 	if (op->kind == OP_RENAME && op->expect != ST_OK && op->expect != ST_NOENT)
 		return status == ST_EXIST || status == ST_ISDIR || status == ST_NOTDIR ||
 			status == ST_NOTEMPTY || status == ST_INVAL;
-	return op->kind == OP_CREATE && op->expect == ST_EXIST && status == ST_ISDIR;
+	if (op->kind != OP_CREATE || op->expect != ST_EXIST)
+		return false;
+	if (node_at(op->hit)->attr.type == TYPE_DIR)
+		return status == ST_ISDIR;
+	return op->how == HOW_UNCHECKED && status == ST_OK;
 }
 
 const char *op_apply(const struct op *op, const struct result *res)
