@@ -171,6 +171,14 @@ int fsc_subvol_info(
  */
 int fsc_subvol_find(struct fsc_ctx *ctx, struct fsc_volume *vol, const char *path, uint64_t *id);
 
+/*
+ * By what new data in the subvolume is compressed where a file's own attributes say nothing:
+ * "zlib", "lzo", "zstd" (a level after a colon is ignored); NULL, "no", "none": not at all, as it
+ * is when the volume is opened. -EINVAL: another type; -ENOENT: no such subvolume.
+ */
+int fsc_subvol_set_compress(
+	struct fsc_ctx *ctx, struct fsc_volume *vol, uint64_t id, const char *type);
+
 /* -------------------------------------------------------------- inodes */
 
 struct fsc_time {

@@ -271,6 +271,33 @@ bool delayed_head_peek(struct delayed_refs *dr, uint64_t logical, bool *is_new, 
 	return head;
 }
 
+static bool all_have_key(const struct delayed_ref_list *refs, const struct ref_key *key)
+{
+	const struct delayed_ref *ref;
+
+	TAILQ_FOREACH(ref, refs, list)
+		if (!same_key(&ref->key, key))
+			return false;
+	return true;
+}
+
+bool delayed_refs_only(struct delayed_refs *dr, uint64_t logical, const struct ref_key *key,
+	bool *is_new, bool *running)
+{
+	struct delayed_head *head;
+	bool only = true;
+
+	short_lock(&dr->lock);
+	head = find_head(dr, logical);
+	if (head) {
+		only = all_have_key(&head->adds, key) && all_have_key(&head->drops, key);
+		*is_new = head->is_new;
+		*running = head->running;
+	}
+	short_unlock(&dr->lock);
+	return only;
+}
+
 struct delayed_head *delayed_head_start(struct delayed_refs *dr)
 {
 	struct delayed_head *head;

@@ -111,6 +111,13 @@ int delayed_flags_add(
 bool delayed_head_peek(struct delayed_refs *dr, uint64_t logical, bool *is_new, int64_t *net,
 	uint64_t *new_flags, bool *running);
 
+/*
+ * Whether the extent is owed nothing but references with this key, if anything. *is_new: it has
+ * no item yet. *running: it is being written right now.
+ */
+bool delayed_refs_only(struct delayed_refs *dr, uint64_t logical, const struct ref_key *key,
+	bool *is_new, bool *running);
+
 /* Takes the first head that is owed, and marks it running; NULL: there is none. */
 struct delayed_head *delayed_head_start(struct delayed_refs *dr);
 

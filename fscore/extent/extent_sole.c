@@ -41,8 +41,8 @@ static int look_at_item(
 	return ret == 1 ? 0 : ret;
 }
 
-static int look(struct extents *e, const struct sole_query *q, struct tree_path *path, bool *running,
-	bool *sole)
+static int look(struct extents *e, const struct sole_query *q, struct tree_path *path,
+	bool *running, bool *sole)
 {
 	bool is_new = false;
 	int ret = 0;
@@ -60,18 +60,18 @@ int extent_is_sole(struct fsc_ctx *ctx, struct extents *e, uint64_t logical, uin
 {
 	const struct sole_query q = {logical, bytes, key, last_snapshot};
 
+	struct tree_path path = PATH_INIT;
+
 	for (;;) {
-		struct tree_path path = PATH_INIT;
 		bool running = false;
 		int ret = look(e, &q, &path, &running, sole);
 
 		if (ret == -EAGAIN)
 			ret = tree_read_needed(ctx, &path);
-		else if (running)
+		else if (!ret && running)
 			ret = extent_wait_running(ctx, e);
 		else
 			return ret;
-		path_release(&path);
 		if (ret)
 			return ret;
 	}

@@ -47,6 +47,14 @@ int extent_wait_running(struct fsc_ctx *ctx, struct extents *e);
 int extent_ref_children(
 	struct tree_writer *w, struct extents *e, const void *block, bool full, int sign);
 
+/*
+ * Whether all references to the data extent are this one, with what is owed in e's transaction,
+ * which the caller has a handle of; and no snapshot can share the leaf that has it (the extent
+ * is younger than the last one). When in doubt it is not. Might wait.
+ */
+int extent_is_sole(struct fsc_ctx *ctx, struct extents *e, uint64_t logical, uint64_t bytes,
+	const struct ref_key *key, uint64_t last_snapshot, bool *sole);
+
 /* Notes a change; what was new and is cancelled goes back to the free space. */
 int extent_ref_change(struct extents *e, const struct ref_change *change);
 

@@ -117,7 +117,8 @@ static int lzo_compress(struct compressor *c, const uint8_t *in, size_t in_bytes
 	if (lzo_prepare(c, sector_bytes))
 		return -ENOMEM;
 	for (size_t done = 0; done < in_bytes;) {
-		size_t n = MIN(in_bytes - done, sector_bytes), room = sector_bytes - pos % sector_bytes;
+		size_t n = MIN(in_bytes - done, sector_bytes),
+		       room = sector_bytes - pos % sector_bytes;
 		size_t pad = room < sizeof(uint32_t) ? room : 0;
 		lzo_uint len;
 

@@ -13,10 +13,12 @@
 #include <sys/stat.h>
 
 #include "base/util.h"
+#include "fscore/file/compress_prop.h"
 #include "fscore/file/inode_write.h"
 #include "fscore/file/name_items.h"
 #include "fscore/file/subvol.h"
 #include "fscore/file/xattr.h"
+#include "fscore/format/csum.h"
 #include "fscore/tree/leaf.h"
 
 #define LINK_MAX 65535u
@@ -213,7 +215,8 @@ static int create_items(struct txn_handle *h, struct fsc_inode *inode, const str
 	const struct name_ref *name, bool *changed)
 {
 	struct subvol *sv = inode->subvol;
-	struct btrfs_key places[NAME_PLACES + 2];
+	const char *prop = compress_type_name(inode->compress_prop);
+	struct btrfs_key places[NAME_PLACES + 3];
 	unsigned n_places = NAME_PLACES;
 	int ret;
 
@@ -221,6 +224,9 @@ static int create_items(struct txn_handle *h, struct fsc_inode *inode, const str
 	places[n_places++] = key_make(inode->ino, BTRFS_INODE_ITEM_KEY, 0);
 	if (n->target)
 		places[n_places++] = key_make(inode->ino, BTRFS_EXTENT_DATA_KEY, 0);
+	if (prop)
+		places[n_places++] = key_make(inode->ino, BTRFS_XATTR_ITEM_KEY,
+			name_hash(COMPRESS_PROP, strlen(COMPRESS_PROP)));
 	*changed = false;
 	ret = tree_prepare(&h->w, &sv->root, places, n_places);
 	if (ret)
@@ -231,6 +237,8 @@ static int create_items(struct txn_handle *h, struct fsc_inode *inode, const str
 		ret = insert_inode_item(h, inode);
 		if (!ret && n->target)
 			ret = insert_target(h, inode, n->target);
+		if (!ret && prop)
+			ret = xattr_insert_prepared(h, inode, COMPRESS_PROP, prop, strlen(prop));
 		if (!ret)
 			ret = name_add(&h->w, sv, name);
 	}
@@ -261,6 +269,9 @@ static int create_locked(struct fsc_ctx *ctx, struct fsc_inode *dir, const char 
 	bool changed;
 	int ret = next_index(ctx, dir, &ref.index);
 
+	if (!ret)
+		ret = compress_prop_inherited(ctx, dir, inode, &inode->compress_prop);
+	inode->compress_known = true;
 	if (!ret)
 		ret = txn_join(ctx, &dir->subvol->vol->w->txns, 8, 0, &h);
 	if (ret)

@@ -189,12 +189,13 @@ int extents_drop(struct txn_handle *h, struct fsc_inode *inode, uint64_t start, 
 }
 
 int extent_insert_new(struct txn_handle *h, struct fsc_inode *inode, uint64_t file_off,
-	uint64_t len_bytes, uint64_t logical)
+	const struct new_extent *extent)
 {
-	struct btrfs_file_extent_item fi = {.type = BTRFS_FILE_EXTENT_REG};
+	struct btrfs_file_extent_item fi = {
+		.type = BTRFS_FILE_EXTENT_REG, .compression = extent->compression};
 	struct ref_change change = {
-		.logical = logical,
-		.bytes = len_bytes,
+		.logical = extent->logical,
+		.bytes = extent->disk_bytes,
 		.is_data = true,
 		.is_new = true,
 		.key = {.root = inode->subvol->id, .objectid = inode->ino, .offset = file_off},
@@ -203,29 +204,18 @@ int extent_insert_new(struct txn_handle *h, struct fsc_inode *inode, uint64_t fi
 	int ret;
 
 	PUT(&fi, generation, h->txn->id);
-	PUT(&fi, ram_bytes, len_bytes);
-	PUT(&fi, disk_bytenr, logical);
-	PUT(&fi, disk_num_bytes, len_bytes);
-	PUT(&fi, num_bytes, len_bytes);
+	PUT(&fi, ram_bytes, extent->ram_bytes);
+	PUT(&fi, disk_bytenr, extent->logical);
+	PUT(&fi, disk_num_bytes, extent->disk_bytes);
+	PUT(&fi, num_bytes, extent->ram_bytes);
 	ret = insert_item(h, inode, file_off, &fi, (uint32_t)sizeof(fi));
 	return ret ? ret : extent_ref_change(&h->txn->extents, &change);
 }
 
-int extent_insert_hole(
-	struct txn_handle *h, struct fsc_inode *inode, uint64_t file_off, uint64_t len_bytes)
+int extent_insert_inline(struct txn_handle *h, struct fsc_inode *inode, const void *data,
+	const struct new_extent *extent)
 {
-	struct btrfs_file_extent_item fi = {.type = BTRFS_FILE_EXTENT_REG};
-
-	PUT(&fi, generation, h->txn->id);
-	PUT(&fi, ram_bytes, len_bytes);
-	PUT(&fi, num_bytes, len_bytes);
-	return insert_item(h, inode, file_off, &fi, (uint32_t)sizeof(fi));
-}
-
-int extent_insert_inline(
-	struct txn_handle *h, struct fsc_inode *inode, const void *data, size_t len_bytes)
-{
-	uint32_t bytes = (uint32_t)(FILE_EXTENT_INLINE_OFFSET + len_bytes);
+	uint32_t bytes = (uint32_t)(FILE_EXTENT_INLINE_OFFSET + extent->disk_bytes);
 	struct btrfs_key key = key_make(inode->ino, BTRFS_EXTENT_DATA_KEY, 0);
 	struct tree_path path = PATH_INIT;
 	int ret = tree_search_modify(&h->w, &inode->subvol->root, &key, (int)bytes, &path);
@@ -235,15 +225,160 @@ int extent_insert_inline(
 
 		memset(fi, 0, FILE_EXTENT_INLINE_OFFSET);
 		PUT(fi, generation, h->txn->id);
-		PUT(fi, ram_bytes, len_bytes);
+		PUT(fi, ram_bytes, extent->ram_bytes);
 		fi->type = BTRFS_FILE_EXTENT_INLINE;
-		memcpy((char *)fi + FILE_EXTENT_INLINE_OFFSET, data, len_bytes);
+		fi->compression = extent->compression;
+		memcpy((char *)fi + FILE_EXTENT_INLINE_OFFSET, data, extent->disk_bytes);
 		ret = 0;
 	} else if (ret == 0) {
 		ret = -EEXIST;
 	}
 	path_release(&path);
 	return ret;
+}
+
+/* ------------------------------------------------------------------------- holes */
+
+static int insert_hole(struct txn_handle *h, struct fsc_inode *inode, uint64_t start, uint64_t end)
+{
+	struct btrfs_file_extent_item fi = {.type = BTRFS_FILE_EXTENT_REG};
+
+	PUT(&fi, generation, h->txn->id);
+	PUT(&fi, ram_bytes, end - start);
+	PUT(&fi, num_bytes, end - start);
+	return insert_item(h, inode, start, &fi, (uint32_t)sizeof(fi));
+}
+
+/* The first item that ends behind `at`. 1: there is none. */
+static int find_first(struct txn_handle *h, struct fsc_inode *inode, uint64_t at, struct item *it)
+{
+	uint64_t sector_bytes = inode->subvol->vol->geo.sector_bytes;
+	struct btrfs_key key = key_make(inode->ino, BTRFS_EXTENT_DATA_KEY, at);
+	struct tree_path path =
+		PATH_INIT_LIMIT(key_make(inode->ino, BTRFS_EXTENT_DATA_KEY, UINT64_MAX));
+	int ret = tree_search_before(h->w.ctx, &inode->subvol->root, &key, &path);
+
+	if (ret < 0)
+		return ret == -ENOENT ? -EUCLEAN : ret;
+	if (!path_is_at(&path, inode->ino, BTRFS_EXTENT_DATA_KEY) ||
+		read_item(&path, sector_bytes).end <= at)
+		ret = tree_next(h->w.ctx, &path);
+	if (ret >= 0) {
+		ret = path_is_at(&path, inode->ino, BTRFS_EXTENT_DATA_KEY) ? 0 : 1;
+		if (ret == 0)
+			*it = read_item(&path, sector_bytes);
+	}
+	path_release(&path);
+	return ret;
+}
+
+int extents_fill_holes(struct txn_handle *h, struct fsc_inode *inode, uint64_t start, uint64_t end)
+{
+	while (start < end) {
+		struct item it;
+		int ret = find_first(h, inode, start, &it);
+
+		if (ret < 0)
+			return ret;
+		if (ret == 1)
+			return insert_hole(h, inode, start, end);
+		if (it.start > start)
+			ret = insert_hole(h, inode, start, MIN(it.start, end));
+		if (ret)
+			return ret;
+		start = it.end;
+	}
+	return 0;
+}
+
+/* ------------------------------------------------------------ preallocated, written */
+
+/* Makes two items of the one that has `at` inside; fine if none has. */
+static int split_at(struct txn_handle *h, struct fsc_inode *inode, uint64_t at)
+{
+	struct tree_path path = PATH_INIT;
+	struct item it;
+	int ret = find_first(h, inode, at, &it);
+
+	if (ret || it.start >= at)
+		return MIN(ret, 0);
+	ret = tree_search_modify(&h->w, &inode->subvol->root, &it.key, TREE_IN_PLACE, &path);
+	if (ret)
+		return ret < 0 ? ret : -EUCLEAN;
+	return cut_item(h, inode, &path, &it, at, at);
+}
+
+static int set_written(struct txn_handle *h, struct fsc_inode *inode, uint64_t start, uint64_t end,
+	uint64_t logical)
+{
+	struct btrfs_key key = key_make(inode->ino, BTRFS_EXTENT_DATA_KEY, start);
+	struct tree_path path = PATH_INIT;
+	int ret = tree_search_modify(&h->w, &inode->subvol->root, &key, TREE_IN_PLACE, &path);
+	struct item it;
+
+	if (ret < 0)
+		return ret;
+	if (ret == 0)
+		it = read_item(&path, inode->subvol->vol->geo.sector_bytes);
+	if (ret == 1 || it.type != BTRFS_FILE_EXTENT_PREALLOC || it.end != end ||
+		it.disk_logical + it.offset != logical) {
+		ret = -EUCLEAN;
+	} else {
+		struct btrfs_file_extent_item *fi = path_data_mut(&path);
+
+		fi->type = BTRFS_FILE_EXTENT_REG;
+		PUT(fi, generation, h->txn->id);
+	}
+	path_release(&path);
+	return ret;
+}
+
+static bool can_join(const struct item *a, const struct item *b)
+{
+	return a->type == BTRFS_FILE_EXTENT_REG && b->type == a->type && a->disk_logical &&
+		a->disk_logical == b->disk_logical && a->end == b->start &&
+		a->start - a->offset == b->start - b->offset;
+}
+
+/* Makes one item of those that meet at `at`, if they are parts of one extent that follow. */
+static int join_at(struct txn_handle *h, struct fsc_inode *inode, uint64_t at)
+{
+	struct tree_root *root = &inode->subvol->root;
+	struct tree_path path = PATH_INIT;
+	struct item a, b;
+	int ret = at ? find_first(h, inode, at - 1, &a) : 1;
+
+	if (!ret)
+		ret = find_first(h, inode, at, &b);
+	if (ret || !can_join(&a, &b))
+		return MIN(ret, 0);
+	/* First the longer one, so that nobody sees a gap. */
+	ret = tree_search_modify(&h->w, root, &a.key, TREE_IN_PLACE, &path);
+	if (ret)
+		return ret < 0 ? ret : -EUCLEAN;
+	PUT((struct btrfs_file_extent_item *)path_data_mut(&path), num_bytes, b.end - a.start);
+	PUT((struct btrfs_file_extent_item *)path_data_mut(&path), generation, h->txn->id);
+	path_release(&path);
+	ret = tree_search_modify(&h->w, root, &b.key, TREE_IN_PLACE, &path);
+	if (ret)
+		return ret < 0 ? ret : -EUCLEAN;
+	ret = path_delete_items(&h->w, &path, 1);
+	path_release(&path);
+	return ret ? ret : change_ref(h, inode, &b, -1);
+}
+
+int extents_mark_written(struct txn_handle *h, struct fsc_inode *inode, uint64_t start,
+	uint64_t end, uint64_t logical)
+{
+	int ret = split_at(h, inode, start);
+
+	if (!ret)
+		ret = split_at(h, inode, end);
+	if (!ret)
+		ret = set_written(h, inode, start, end, logical);
+	if (!ret)
+		ret = join_at(h, inode, end);
+	return ret ? ret : join_at(h, inode, start);
 }
 
 /* ------------------------------------------------------------------- whole inodes */

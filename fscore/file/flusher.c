@@ -16,34 +16,17 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/util.h"
+#include "fscore/file/compress_prop.h"
 #include "fscore/file/extent_write.h"
 #include "fscore/file/inode_write.h"
 #include "fscore/file/orphan.h"
+#include "fscore/file/piece.h"
 #include "fscore/file/writeback.h"
-#include "fscore/format/csum.h"
 #include "fscore/io/thread.h"
 
-#define PIECE_PAGES  IO_MAX_IOV
 #define MAX_PIECES   16u /* on their way at once */
-#define MAX_INLINE   2048u
 #define DIRTY_AGE_NS 5000000000u
 #define DELETE_BATCH 2000u /* items of a dead inode in one transaction */
-
-/* Consecutive pages on their way to the disk. */
-struct piece {
-	TAILQ_ENTRY(piece) list;
-	struct io_req req;
-	struct flusher *f;
-	struct fsc_inode *inode; /* a reference */
-	uint64_t file_off;
-	unsigned n_pages;
-	uint64_t logical; /* 0: goes inline, or no space was found */
-	bool is_inline;
-	uint64_t used_page_bytes;
-	struct page *pages[PIECE_PAGES]; /* a reference to each */
-	struct iovec iov[PIECE_PAGES];
-	uint8_t *csums; /* NULL: none */
-};
 
 TAILQ_HEAD(piece_list, piece);
 
@@ -51,6 +34,7 @@ struct flusher {
 	struct fsc_volume *vol;
 	struct fs_writing *fw;
 	struct fsc_ctx ctx;
+	struct compressor *compressor; /* NULL: no memory for it, so nothing is compressed */
 	unsigned n_pieces;
 	struct piece_list written; /* on disk, not in the trees yet */
 };
@@ -167,8 +151,7 @@ static void piece_end(struct piece *p, int error)
 	syncs_continue(inode, syncs, write_error);
 	fsc_inode_put(inode);
 	p->f->n_pieces--;
-	free(p->csums);
-	free(p);
+	piece_free(p);
 }
 
 /* The size on disk grows with what has come there. */
@@ -196,50 +179,73 @@ static int fill_gap(struct txn_handle *h, struct fsc_inode *inode, uint64_t star
 	short_lock(&inode->attr_lock);
 	old_end = align_up(inode->disk_size, geo->sector_bytes);
 	short_unlock(&inode->attr_lock);
-	return start > old_end ? extent_insert_hole(h, inode, old_end, start - old_end) : 0;
+	return extents_fill_holes(h, inode, old_end, start);
+}
+
+static int insert_new(struct txn_handle *h, struct piece *p)
+{
+	struct fsc_volume *vol = p->inode->subvol->vol;
+	struct new_extent extent = {.logical = p->logical,
+		.disk_bytes = p->disk_bytes,
+		.ram_bytes = p->ram_bytes,
+		.compression = p->compression};
+
+	compress_note_used(h, vol, p->compression);
+	if (p->form == PIECE_NEW)
+		return extent_insert_new(h, p->inode, p->file_off, &extent);
+	return extent_insert_inline(h, p->inode,
+		p->compressed ? p->compressed : page_data(&vol->pages, p->pages[0]), &extent);
 }
 
 static int replace_extents(struct txn_handle *h, struct piece *p, uint64_t *dropped)
 {
-	struct fsc_inode *inode = p->inode;
-	struct fsc_volume *vol = inode->subvol->vol;
-	uint64_t len = (uint64_t)p->n_pages << vol->pages.page_shift;
+	struct fsc_volume *vol = p->inode->subvol->vol;
+	uint64_t end = p->file_off + ((uint64_t)p->n_pages << vol->pages.page_shift);
 	bool done;
-	int ret =
-		extents_drop(h, inode, p->file_off, p->file_off + len, UINT32_MAX, dropped, &done);
+	int ret = 0;
 
+	if (p->form == PIECE_NEW || p->form == PIECE_INLINE)
+		ret = extents_drop(h, p->inode, p->file_off, end, UINT32_MAX, dropped, &done);
 	if (!ret)
-		ret = fill_gap(h, inode, p->file_off);
-	if (ret)
-		return ret;
-	if (!p->logical)
-		return extent_insert_inline(
-			h, inode, page_data(&vol->pages, p->pages[0]), (size_t)p->used_page_bytes);
-	ret = extent_insert_new(h, inode, p->file_off, len, p->logical);
+		ret = fill_gap(h, p->inode, p->file_off);
+	if (!ret && p->form == PIECE_PREALLOC)
+		ret = extents_mark_written(h, p->inode, p->file_off, end, p->logical);
+	else if (!ret && p->form != PIECE_OVER)
+		ret = insert_new(h, p);
 	if (!ret && p->csums)
-		ret = csum_insert(
-			&h->w, &vol->csum_tree, &vol->geo, p->logical, p->csums, p->n_pages);
+		ret = csum_insert(&h->w, &vol->csum_tree, &vol->geo, p->logical, p->csums,
+			(unsigned)(p->disk_bytes / vol->geo.sector_bytes));
 	return ret;
+}
+
+/* It was not written: what it had in space goes back. */
+static void give_space_back(struct flusher *f, struct piece *p)
+{
+	if (!p->has_space)
+		return;
+	if (p->logical)
+		space_free_unused(&f->fw->space, p->logical, p->disk_bytes);
+	else
+		space_unreserve(&f->fw->space, SPACE_DATA,
+			(uint64_t)p->n_pages << f->vol->pages.page_shift);
 }
 
 /* Puts what is on disk in the trees. */
 static void piece_insert(struct flusher *f, struct piece *p)
 {
-	struct fsc_volume *vol = f->vol;
-	uint64_t len = (uint64_t)p->n_pages << vol->pages.page_shift, dropped = 0;
+	bool is_new = p->form == PIECE_NEW || p->form == PIECE_INLINE;
+	uint64_t dropped = 0;
 	struct txn_handle h;
 	int ret = p->req.status;
 
 	if (!ret)
-		ret = txn_join(&f->ctx, &f->fw->txns, 8, TXN_USE_GLOBAL, &h);
+		ret = txn_join(&f->ctx, &f->fw->txns, p->form == PIECE_PREALLOC ? 24 : 8,
+			TXN_USE_GLOBAL, &h);
 	if (ret) {
 		log_limited(LOG_LVL_ERROR, "inode %llu: data at offset %llu was not written: %s",
 			(unsigned long long)p->inode->ino, (unsigned long long)p->file_off,
 			strerror(-ret));
-		if (p->logical)
-			space_free_unused(&f->fw->space, p->logical, len);
-		else if (!p->is_inline)
-			space_unreserve(&f->fw->space, SPACE_DATA, len);
+		give_space_back(f, p);
 		piece_end(p, ret);
 		return;
 	}
@@ -249,8 +255,8 @@ static void piece_insert(struct flusher *f, struct piece *p)
 		piece_end(p, ret);
 		return;
 	}
-	extent_written(&h, p->inode, p->logical ? p->file_off + len : p->used_page_bytes,
-		p->logical ? len : p->used_page_bytes, dropped);
+	extent_written(
+		&h, p->inode, p->file_off + p->ram_bytes, is_new ? p->ram_bytes : 0, dropped);
 	txn_end(&h);
 	piece_end(p, 0);
 }
@@ -288,6 +294,7 @@ static struct page *next_to_write(struct fsc_inode *inode, uint64_t *at)
 static struct piece *take_piece(struct flusher *f, struct fsc_inode *inode, int *error)
 {
 	struct piece *p = calloc(1, sizeof(*p));
+	unsigned max_pages = piece_max_pages(&f->ctx, inode);
 	struct page *page;
 	uint64_t at;
 
@@ -298,7 +305,7 @@ static struct piece *take_piece(struct flusher *f, struct fsc_inode *inode, int 
 	page = next_to_write(inode, &at);
 	if (page)
 		p->file_off = at << f->vol->pages.page_shift;
-	while (page && p->n_pages < PIECE_PAGES) {
+	while (page && p->n_pages < max_pages) {
 		if (page_index_insert(&inode->writing, at, page)) {
 			*error = p->n_pages ? 0 : -ENOMEM;
 			break;
@@ -324,18 +331,6 @@ static struct piece *take_piece(struct flusher *f, struct fsc_inode *inode, int 
 	fsc_inode_ref(inode);
 	f->n_pieces++;
 	return p;
-}
-
-/* Whether the piece is a whole small file, to be stored inline. */
-static bool is_inline(struct piece *p)
-{
-	uint64_t size = inode_size(p->inode), page_bytes = p->inode->subvol->vol->geo.sector_bytes;
-	uint32_t room = tree_max_item_bytes(&p->inode->subvol->root) / 2;
-
-	if (p->file_off || p->n_pages != 1 || !size || size >= page_bytes)
-		return false;
-	p->used_page_bytes = size;
-	return size <= MIN(MAX_INLINE, room);
 }
 
 /* Gives the pages that the piece can't hold any more back to the dirty ones. */
@@ -364,104 +359,114 @@ static void shorten_piece(struct piece *p, unsigned n_pages)
 	flusher_note(inode, true);
 }
 
-static int compute_csums(struct piece *p)
-{
-	struct fsc_volume *vol = p->inode->subvol->vol;
-	unsigned bytes = vol->geo.csum_bytes;
-	uint64_t flags;
-
-	short_lock(&p->inode->attr_lock);
-	flags = p->inode->flags;
-	short_unlock(&p->inode->attr_lock);
-	if (flags & BTRFS_INODE_NODATASUM)
-		return 0;
-	p->csums = malloc((size_t)p->n_pages * bytes);
-	if (!p->csums)
-		return -ENOMEM;
-	for (unsigned i = 0; i < p->n_pages; i++) {
-		uint8_t csum[BTRFS_CSUM_SIZE];
-
-		csum_compute(vol->geo.csum_type, page_data(&vol->pages, p->pages[i]),
-			vol->pages.page_bytes, csum);
-		memcpy(p->csums + (size_t)i * bytes, csum, bytes);
-	}
-	return 0;
-}
-
 static void submit_piece(struct piece *p, uint64_t physical)
 {
-	struct fsc_volume *vol = p->inode->subvol->vol;
-	unsigned n_iov = 0;
-
-	for (unsigned i = 0; i < p->n_pages; i++) {
-		char *data = page_data(&vol->pages, p->pages[i]);
-		struct iovec *last = n_iov ? &p->iov[n_iov - 1] : NULL;
-
-		if (last && (char *)last->iov_base + last->iov_len == data)
-			last->iov_len += vol->pages.page_bytes;
-		else
-			p->iov[n_iov++] = (struct iovec){data, vol->pages.page_bytes};
-	}
 	p->req.op = IO_WRITE;
 	p->req.physical = physical;
-	p->req.iov = p->iov;
-	p->req.n_iov = n_iov;
-	p->req.len_bytes = (size_t)p->n_pages << vol->pages.page_shift;
 	p->req.done = piece_written;
-	dev_submit(vol->dev, p->f->ctx.thread, &p->req);
+	dev_submit(p->inode->subvol->vol->dev, p->f->ctx.thread, &p->req);
 }
 
 /* The second copy, for data DUP; waits, since it is rare. */
 static int write_other_copies(struct piece *p, const struct chunk_place *place)
 {
-	struct fsc_volume *vol = p->inode->subvol->vol;
+	struct dev *dev = p->inode->subvol->vol->dev;
 	int ret = 0;
 
-	for (unsigned m = 1; m < place->n_mirrors; m++)
-		for (unsigned i = 0; i < p->n_pages && !ret; i++)
-			ret = dev_rw_sync(vol->dev, p->f->ctx.thread, IO_WRITE,
-				place->physical[m] + ((uint64_t)i << vol->pages.page_shift),
-				page_data(&vol->pages, p->pages[i]), vol->pages.page_bytes);
+	for (unsigned m = 1; m < place->n_mirrors; m++) {
+		uint64_t at = place->physical[m];
+
+		for (unsigned i = 0; i < p->req.n_iov && !ret; at += p->iov[i++].iov_len)
+			ret = dev_rw_sync(dev, p->f->ctx.thread, IO_WRITE, at, p->iov[i].iov_base,
+				p->iov[i].iov_len);
+	}
 	return ret;
+}
+
+/* An address for the compressed piece. False: there is no free range of that length. */
+static bool allocate_compressed(struct flusher *f, struct piece *p)
+{
+	struct space *space = &f->fw->space;
+	uint64_t got;
+
+	if (!p->compressed)
+		return false;
+	if (space_alloc(&f->ctx, space, SPACE_DATA, p->disk_bytes, p->disk_bytes, 0, &p->logical,
+		    &got)) {
+		piece_uncompress(p);
+		return false;
+	}
+	space_unreserve(space, SPACE_DATA, p->ram_bytes - p->disk_bytes);
+	return true;
 }
 
 /* An address for the piece, or for the first part of it. */
 static int allocate(struct flusher *f, struct piece *p)
 {
 	unsigned shift = f->vol->pages.page_shift;
-	uint64_t want = (uint64_t)p->n_pages << shift, got;
-	int ret = space_alloc(
-		&f->ctx, &f->fw->space, SPACE_DATA, 1u << shift, want, 0, &p->logical, &got);
+	uint64_t got;
+	int ret;
 
-	if (!ret && got < want)
+	p->ram_bytes = p->disk_bytes = (uint64_t)p->n_pages << shift;
+	piece_compress(&f->ctx, f->compressor, p);
+	if (allocate_compressed(f, p))
+		return 0;
+	ret = space_alloc(&f->ctx, &f->fw->space, SPACE_DATA, 1u << shift, p->ram_bytes, 0,
+		&p->logical, &got);
+	if (!ret && got < p->ram_bytes) {
 		shorten_piece(p, (unsigned)(got >> shift));
+		p->ram_bytes = p->disk_bytes = got;
+	}
 	return ret;
+}
+
+/* No new extent is needed: the reserved data space is not, either. */
+static void do_without_space(struct flusher *f, struct piece *p)
+{
+	uint64_t bytes = (uint64_t)p->n_pages << f->vol->pages.page_shift;
+
+	space_unreserve(&f->fw->space, SPACE_DATA, bytes);
+	p->has_space = false;
+	if (p->form != PIECE_INLINE)
+		p->ram_bytes = p->disk_bytes = bytes;
+}
+
+/* Decides where and as what the piece goes. */
+static int place_piece(struct flusher *f, struct piece *p)
+{
+	unsigned n_pages;
+	int ret;
+
+	p->has_space = true;
+	ret = piece_choose_form(&f->ctx, f->compressor, p, &n_pages);
+	if (ret)
+		return ret;
+	if (n_pages < p->n_pages)
+		shorten_piece(p, n_pages);
+	if (p->form == PIECE_NEW)
+		return allocate(f, p);
+	do_without_space(f, p);
+	return 0;
 }
 
 static void start_piece(struct flusher *f, struct piece *p)
 {
 	struct chunk_place place;
-	int ret = 0;
+	int ret = place_piece(f, p);
 
-	p->is_inline = is_inline(p);
-	if (p->is_inline) {
-		space_unreserve(&f->fw->space, SPACE_DATA, f->vol->pages.page_bytes);
-		TAILQ_INSERT_TAIL(&f->written, p, list);
-		return;
-	}
-	ret = allocate(f, p);
-	if (!ret)
+	if (!ret && p->form != PIECE_INLINE) {
 		ret = chunk_map_lookup(&f->vol->chunks, p->logical, &place);
-	if (!ret)
-		ret = compute_csums(p);
-	if (!ret)
-		ret = write_other_copies(p, &place);
-	if (ret) {
-		p->req.status = ret;
-		TAILQ_INSERT_TAIL(&f->written, p, list);
-		return;
+		if (!ret)
+			ret = piece_prepare(p);
+		if (!ret)
+			ret = write_other_copies(p, &place);
+		if (!ret) {
+			submit_piece(p, place.physical[0]);
+			return;
+		}
 	}
-	submit_piece(p, place.physical[0]);
+	p->req.status = ret;
+	TAILQ_INSERT_TAIL(&f->written, p, list);
 }
 
 /*
@@ -687,6 +692,7 @@ static void *flusher_main(void *arg)
 	if (vol->w->start_error)
 		return NULL;
 	f.ctx.thread = vol->w->flusher_thread;
+	f.compressor = compressor_create();
 	for (;;) {
 		uint64_t wait_ns;
 		bool stopping = is_stopping(&f);
@@ -700,6 +706,7 @@ static void *flusher_main(void *arg)
 		else
 			fsc_thread_wait(f.ctx.thread);
 	}
+	compressor_destroy(f.compressor);
 	fsc_thread_destroy(vol->w->flusher_thread);
 	return NULL;
 }

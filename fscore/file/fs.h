@@ -27,7 +27,7 @@
 
 /*
  * One subvolume in memory; made when it is first used, and kept until the volume
- * is closed. Immutable but for the root, which has a lock of its own.
+ * is closed. Immutable but for the root, which has a lock of its own, and what is atomic.
  */
 struct subvol {
 	struct subvol *next;	 /* hash chain; guarded by fsc_volume.subvol_lock */
@@ -42,6 +42,8 @@ struct subvol {
 	struct fsc_time otime;
 	struct long_lock rename_lock; /* RANK_RENAME: held while a directory is moved */
 	_Atomic uint64_t next_ino;    /* 0: not known yet; the numbers below are taken */
+	_Atomic uint8_t
+		compress; /* enum btrfs_compression: what new data gets, if nothing else says */
 	/* Where its name is: 0 for the top, and for one whose name is not there. */
 	uint64_t parent_id;
 	uint64_t parent_dirid;

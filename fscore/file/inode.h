@@ -51,7 +51,9 @@ struct fsc_inode {
 	uint64_t used_bytes; /* what the item says: nbytes */
 	uint64_t last_txn;   /* the last transaction with a change */
 	uint64_t next_index; /* of a directory; 0: not known yet */
-	bool unlinked;	     /* has no name any more: handles are stale */
+	bool compress_known;
+	uint8_t compress_prop; /* enum btrfs_compression: the property's, once it is known */
+	bool unlinked;	       /* has no name any more: handles are stale */
 	/* guarded by fs_writing.lock */
 	bool is_dirty;
 	TAILQ_ENTRY(fsc_inode) dirty_link;

@@ -130,7 +130,7 @@ static int insert_grown_hole(struct txn_handle *h, struct fsc_inode *inode, uint
 	short_lock(&inode->attr_lock);
 	from = align_up(inode->disk_size, geo->sector_bytes);
 	short_unlock(&inode->attr_lock);
-	return from < to ? extent_insert_hole(h, inode, from, to - from) : 0;
+	return extents_fill_holes(h, inode, from, to);
 }
 
 static int grow(struct fsc_ctx *ctx, struct fsc_inode *inode, uint64_t old, uint64_t size)

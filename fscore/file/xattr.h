@@ -12,6 +12,13 @@
 bool xattr_hash_is_acl(uint64_t hash);
 
 /*
+ * Puts the first attribute of a new inode in the locked tree, at a place that was prepared: the
+ * key of its name. An error aborts the transaction.
+ */
+int xattr_insert_prepared(struct txn_handle *h, struct fsc_inode *inode, const char *name,
+	const void *value, size_t len);
+
+/*
  * Keeps the verifier of an exclusive creation in an attribute that clients do not see, in the
  * transaction of h. An error aborts it.
  */

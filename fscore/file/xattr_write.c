@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/util.h"
+#include "fscore/file/compress_prop.h"
 #include "fscore/file/dir_item.h"
 #include "fscore/file/inode_write.h"
 #include "fscore/file/xattr.h"
@@ -108,6 +109,11 @@ static int apply(struct txn_handle *h, struct fsc_inode *inode, const struct xat
 	return ret;
 }
 
+static bool is_compress_prop(const char *name)
+{
+	return !strcmp(name, COMPRESS_PROP);
+}
+
 static int change(struct fsc_ctx *ctx, struct fsc_inode *inode, const struct xattr_change *c)
 {
 	struct txn_handle h;
@@ -121,7 +127,11 @@ static int change(struct fsc_ctx *ctx, struct fsc_inode *inode, const struct xat
 		ret = inode_lock(ctx, inode);
 	if (ret)
 		return ret;
-	ret = txn_join(ctx, &inode->subvol->vol->w->txns, 2, c->value ? 0 : TXN_USE_GLOBAL, &h);
+	if (is_compress_prop(c->name))
+		ret = compress_prop_check(inode, c->value, c->len);
+	if (!ret)
+		ret = txn_join(
+			ctx, &inode->subvol->vol->w->txns, 2, c->value ? 0 : TXN_USE_GLOBAL, &h);
 	if (!ret) {
 		/* One item changes, or none. */
 		ret = apply(&h, inode, c);
@@ -131,6 +141,8 @@ static int change(struct fsc_ctx *ctx, struct fsc_inode *inode, const struct xat
 			if (xattr_hash_is_acl(xattr_key(inode, c).offset))
 				inode->attr.has_acl = true;
 			short_unlock(&inode->attr_lock);
+			if (is_compress_prop(c->name))
+				compress_prop_changed(&h, inode, c->value, c->len);
 			inode_mark_dirty(&h, inode);
 		}
 		txn_end(&h);
@@ -147,8 +159,13 @@ int fsc_setxattr(struct fsc_ctx *ctx, struct fsc_inode *inode, const char *name,
 		.value = value ? value : "",
 		.len = len,
 		.flags = flags};
+	int ret;
 
-	return change(ctx, inode, &c);
+	/* A property without a value is none. */
+	if (!len && is_compress_prop(name))
+		c.value = NULL;
+	ret = change(ctx, inode, &c);
+	return ret == -ENODATA && !c.value && !(flags & FSC_XATTR_REPLACE) ? 0 : ret;
 }
 
 int fsc_removexattr(struct fsc_ctx *ctx, struct fsc_inode *inode, const char *name)
@@ -156,6 +173,26 @@ int fsc_removexattr(struct fsc_ctx *ctx, struct fsc_inode *inode, const char *na
 	struct xattr_change c = {.name = name, .name_len = strlen(name)};
 
 	return change(ctx, inode, &c);
+}
+
+int xattr_insert_prepared(struct txn_handle *h, struct fsc_inode *inode, const char *name,
+	const void *value, size_t len)
+{
+	struct xattr_change c = {
+		.name = name, .name_len = strlen(name), .value = value, .len = len};
+	struct btrfs_key key = xattr_key(inode, &c);
+	struct tree_path path = PATH_INIT;
+	uint32_t bytes = entry_bytes(&c);
+	int ret = tree_search_prepared(&h->w, &inode->subvol->root, &key, (int)bytes, &path);
+
+	if (ret == 1) {
+		fill_entry(path_insert_item(&h->w, &path, &key, bytes), &c, h->w.generation);
+		ret = 0;
+	} else if (ret == 0) {
+		ret = -EEXIST;
+	}
+	path_release(&path);
+	return ret;
 }
 
 int verifier_store(struct txn_handle *h, struct fsc_inode *inode, const uint8_t *verifier)

@@ -369,6 +369,18 @@ enum space_type space_type_of(struct space *space, uint64_t logical)
 	return type;
 }
 
+bool space_is_read_only(struct space *space, uint64_t logical)
+{
+	const struct block_group *bg;
+	bool read_only;
+
+	short_lock(&space->lock);
+	bg = group_at_locked(space, logical);
+	read_only = !bg || bg->read_only;
+	short_unlock(&space->lock);
+	return read_only;
+}
+
 void space_info_get(struct space *space, enum space_type type, struct space_info *out)
 {
 	short_lock(&space->lock);

@@ -144,6 +144,9 @@ int space_prepare_metadata(struct fsc_ctx *ctx, struct space *space, uint64_t by
 /* Gives back at once what was allocated and is in no tree. */
 void space_free_unused(struct space *space, uint64_t logical, uint64_t bytes);
 
+/* Whether nothing is to be written to the block group at an address: it is damaged, or not there. */
+bool space_is_read_only(struct space *space, uint64_t logical);
+
 /* The type of space at an address. */
 enum space_type space_type_of(struct space *space, uint64_t logical);
 
