@@ -37,11 +37,4 @@ int access_check(struct fsc_ctx *ctx, struct fsc_inode *inode, const struct fsc_
 int access_need(struct fsc_ctx *ctx, struct fsc_inode *inode, const struct fsc_attr *attr,
 	const struct cred *cred, unsigned want);
 
-/*
- * What a POSIX ACL grants, in the format of the xattr system.posix_acl_access.
- * -EINVAL: the value is not an ACL; the mode bits then count.
- */
-int acl_granted(const uint8_t *value, size_t len, const struct fsc_attr *attr,
-	const struct cred *cred, unsigned *granted);
-
 #endif

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "server/acl.h"
 #include "server/errors.h"
 #include "server/nfs3/nfs3.h"
 
@@ -37,14 +38,22 @@ static void owner_of_new(const struct request *req, const struct nfs3_sattr *s, 
 		n->mode &= ~(uint32_t)S_ISGID;
 }
 
-/* What can be set only when it exists: rare, since clients send a SETATTR for it. */
-static int later_of_new(
+/*
+ * What can be set only when it exists: rare, since clients send a SETATTR for it, and
+ * few directories have a default ACL.
+ */
+struct later {
+	struct fsc_setattr set;
+	size_t default_len; /* 0: none to be inherited */
+	bool extended;	    /* the access ACL says more than the mode */
+	uint8_t default_acl[ACL_BYTES_MAX], access_acl[ACL_BYTES_MAX];
+};
+
+static int attrs_of_new(
 	const struct nfs3_sattr *s, const struct fsc_new *n, struct fsc_setattr *out)
 {
-	int ret;
+	int ret = nfs3_times_of(s, out);
 
-	memset(out, 0, sizeof(*out));
-	ret = nfs3_times_of(s, out);
 	/* It is now that it is made. */
 	out->mask &= ~(FSC_SET_ATIME_NOW | FSC_SET_MTIME_NOW);
 	if (!ret && S_ISREG(n->mode) && s->set_size && s->size) {
@@ -53,6 +62,58 @@ static int later_of_new(
 		out->mask |= FSC_SET_SIZE;
 		out->size_bytes = s->size;
 	}
+	return ret;
+}
+
+/* A default ACL of the directory, and what it makes of the mode. */
+static int acl_of_new(struct request *req, struct fsc_new *n, struct later *later)
+{
+	struct srv_object *dir = &req->object[0];
+	size_t len;
+	int ret;
+
+	if (!dir->attr.has_acl || S_ISLNK(n->mode))
+		return 0;
+	ret = fsc_getxattr(&req->ctx, dir->inode, ACL_XATTR_DEFAULT, later->default_acl,
+		sizeof(later->default_acl), &len);
+	if (ret)
+		return ret == -ENODATA ? 0 : ret;
+	memcpy(later->access_acl, later->default_acl, len);
+	/* What is not an ACL is not inherited. */
+	if (!acl_inherit(later->access_acl, len, &n->mode, &later->extended))
+		later->default_len = len;
+	return 0;
+}
+
+static int later_of_new(
+	struct request *req, const struct nfs3_sattr *s, struct fsc_new *n, struct later *later)
+{
+	int ret;
+
+	memset(&later->set, 0, sizeof(later->set));
+	later->default_len = 0;
+	ret = attrs_of_new(s, n, &later->set);
+	if (!ret)
+		ret = acl_of_new(req, n, later);
+	if (!ret && (later->set.mask || later->default_len))
+		ret = nfs3_need_worker(req);
+	return ret;
+}
+
+/* On a worker: see later_of_new(). */
+static int set_later(struct request *req, const struct fsc_new *n, const struct later *later)
+{
+	struct fsc_inode *inode = req->object[1].inode;
+	int ret = 0;
+
+	if (later->default_len && later->extended)
+		ret = fsc_setxattr(&req->ctx, inode, ACL_XATTR_ACCESS, later->access_acl,
+			later->default_len, 0);
+	if (!ret && later->default_len && S_ISDIR(n->mode))
+		ret = fsc_setxattr(&req->ctx, inode, ACL_XATTR_DEFAULT, later->default_acl,
+			later->default_len, 0);
+	if (!ret && later->set.mask)
+		ret = fsc_setattr(&req->ctx, inode, &later->set);
 	return ret;
 }
 
@@ -75,13 +136,11 @@ static int make(struct request *req, const struct wire_blob *name, const struct 
 	struct fsc_new *n)
 {
 	struct srv_object *dir = &req->object[0], *o = &req->object[1];
-	struct fsc_setattr later;
+	struct later later;
 	int ret = nfs3_need_names(req, 0);
 
 	if (!ret)
-		ret = later_of_new(s, n, &later);
-	if (!ret && later.mask)
-		ret = nfs3_need_worker(req);
+		ret = later_of_new(req, s, n, &later);
 	if (ret)
 		return ret;
 	nfs3_before(req, 0);
@@ -94,8 +153,7 @@ static int make(struct request *req, const struct wire_blob *name, const struct 
 	dir->steps = 1;
 	o->subvol = dir->subvol;
 	o->rules = dir->rules;
-	if (later.mask)
-		ret = fsc_setattr(&req->ctx, o->inode, &later);
+	ret = set_later(req, n, &later);
 	fsc_inode_attr(o->inode, &o->attr);
 	if (ret)
 		take_back(req, name);
@@ -145,6 +203,9 @@ static int exists_unchecked(struct request *req)
 	struct fsc_setattr set;
 	int ret;
 
+	/* A pipe or device may be opened so, a directory never. */
+	if (S_ISDIR(o->attr.mode))
+		return -EISDIR;
 	if (!s->set_size || !S_ISREG(o->attr.mode))
 		return 0;
 	ret = nfs3_setattr_of(req, o, &size, &set);

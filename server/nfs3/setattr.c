@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "server/acl.h"
 #include "server/nfs3/nfs3.h"
 
 #define NSEC_PER_SEC 1000000000u
@@ -156,6 +157,43 @@ static int guard(
 	return 0;
 }
 
+/*
+ * The ACL follows the mode, as with chmod(2). The two changes become durable together,
+ * unless a commit comes right between them and a crash after it.
+ */
+static int set_acl(struct request *req, struct srv_object *o, uint32_t mode)
+{
+	uint8_t acl[ACL_BYTES_MAX];
+	size_t len;
+	int ret = fsc_getxattr(&req->ctx, o->inode, ACL_XATTR_ACCESS, acl, sizeof(acl), &len);
+
+	if (ret == -ENODATA)
+		return 0;
+	if (ret)
+		return ret;
+	/* What is not an ACL is left alone. */
+	if (acl_set_mode(acl, len, mode))
+		return 0;
+	ret = fsc_setxattr(&req->ctx, o->inode, ACL_XATTR_ACCESS, acl, len, FSC_XATTR_REPLACE);
+	if (!ret)
+		o->steps++;
+	return ret;
+}
+
+static int change_attr(struct request *req, struct srv_object *o, const struct fsc_setattr *set)
+{
+	bool acl = set->mask & FSC_SET_MODE && o->attr.has_acl;
+	int ret = acl ? nfs3_need_worker(req) : 0;
+
+	if (!ret)
+		ret = fsc_setattr(&req->ctx, o->inode, set);
+	if (ret)
+		return ret;
+	o->steps = 1;
+	nfs3_durable_names(req, 0);
+	return acl ? set_acl(req, o, set->mode) : 0;
+}
+
 static int setattr(struct request *req)
 {
 	const struct nfs3_setattr_args *a = &req->args.nfs3.setattr;
@@ -174,12 +212,7 @@ static int setattr(struct request *req)
 	ret = guard(o, a, &set);
 	if (ret || !set.mask)
 		return ret;
-	ret = fsc_setattr(&req->ctx, o->inode, &set);
-	if (ret)
-		return ret;
-	o->steps = 1;
-	nfs3_durable_names(req, 0);
-	return 0;
+	return change_attr(req, o, &set);
 }
 
 int nfs3_run_setattr(struct request *req)

@@ -31,8 +31,10 @@ struct fsc_inode {
 	uint8_t *own_data; /* data, when it was written */
 	bool has_verifier;
 	uint8_t verifier[FSC_VERIFIER_BYTES];
-	const void *acl;
-	size_t acl_len;
+	struct fake_xattr {
+		uint8_t *value; /* NULL: there is none */
+		size_t len;
+	} acl, default_acl;
 	struct entry *entries;
 	size_t n_entries;
 };
@@ -103,6 +105,8 @@ void fake_volume_free(void)
 			free(i->entries[e].name);
 		free(i->entries);
 		free(i->own_data);
+		free(i->acl.value);
+		free(i->default_acl.value);
 		free(i);
 	}
 }
@@ -163,11 +167,37 @@ void fake_set_data(struct fsc_inode *file, const void *data, size_t len)
 	file->data_len = file->attr.size_bytes = len;
 }
 
+static void set_xattr(struct fake_xattr *x, const void *value, size_t len)
+{
+	uint8_t *copy = malloc(len + 1);
+
+	if (!copy)
+		abort();
+	memcpy(copy, value, len);
+	free(x->value);
+	x->value = copy;
+	x->len = len;
+}
+
 void fake_set_acl(struct fsc_inode *inode, const void *value, size_t len)
 {
-	inode->acl = value;
-	inode->acl_len = len;
+	set_xattr(&inode->acl, value, len);
 	inode->attr.has_acl = true;
+}
+
+void fake_set_default_acl(struct fsc_inode *inode, const void *value, size_t len)
+{
+	set_xattr(&inode->default_acl, value, len);
+	inode->attr.has_acl = true;
+}
+
+static struct fake_xattr *find_xattr(struct fsc_inode *inode, const char *name)
+{
+	if (!strcmp(name, "system.posix_acl_access"))
+		return &inode->acl;
+	if (!strcmp(name, "system.posix_acl_default"))
+		return &inode->default_acl;
+	abort();
 }
 
 struct fsc_attr *fake_attr(struct fsc_inode *inode)
@@ -499,15 +529,17 @@ int fsc_getxattr(struct fsc_ctx *ctx, struct fsc_inode *inode, const char *name,
 	size_t size, size_t *len)
 {
 	int ret = enter(ctx);
+	struct fake_xattr *x;
 
 	if (ret)
 		return ret;
-	if (strcmp(name, "system.posix_acl_access") || !inode->acl)
+	x = find_xattr(inode, name);
+	if (!x->value)
 		return -ENODATA;
-	if (size < inode->acl_len)
+	if (size < x->len)
 		return -ERANGE;
-	memcpy(buf, inode->acl, inode->acl_len);
-	*len = inode->acl_len;
+	memcpy(buf, x->value, x->len);
+	*len = x->len;
 	return 0;
 }
 
@@ -796,12 +828,17 @@ int fsc_rename(struct fsc_ctx *ctx, struct fsc_inode *from_dir, const char *from
 int fsc_setxattr(struct fsc_ctx *ctx, struct fsc_inode *inode, const char *name, const void *value,
 	size_t len, unsigned flags)
 {
-	(void)name;
-	(void)value;
-	(void)len;
-	(void)flags;
+	struct fake_xattr *x = find_xattr(inode, name);
+	int ret = enter(ctx);
+
+	if (ret)
+		return ret;
+	if (flags & FSC_XATTR_REPLACE && !x->value)
+		return -ENODATA;
+	set_xattr(x, value, len);
+	inode->attr.has_acl = true;
 	touch(inode);
-	return enter(ctx);
+	return 0;
 }
 
 int fsc_write(struct fsc_ctx *ctx, struct fsc_inode *inode, uint64_t file_off,

@@ -47,8 +47,9 @@ struct fsc_inode *fake_make(struct fsc_inode *dir, const char *name, uint32_t mo
 struct fsc_inode *fake_make_subvol(struct fsc_inode *dir, const char *name, uint64_t id);
 /* Content of a file, target of a symbolic link; not copied. */
 void fake_set_data(struct fsc_inode *file, const void *data, size_t len);
-/* The xattr system.posix_acl_access; not copied. */
+/* The xattrs system.posix_acl_access and _default; of the tree's own are only these. */
 void fake_set_acl(struct fsc_inode *inode, const void *value, size_t len);
+void fake_set_default_acl(struct fsc_inode *inode, const void *value, size_t len);
 struct fsc_attr *fake_attr(struct fsc_inode *inode);
 void fake_unlink(struct fsc_inode *dir, const char *name);
 

@@ -175,6 +175,104 @@ static void test_create_with_times_runs_on_a_worker(void **state)
 	world_end(w);
 }
 
+#define ENTRY(tag, perm, id) tag, 0, perm, 0, id, 0, 0, 0
+
+static const uint8_t acl_extended[] = {2, 0, 0, 0, ENTRY(1, 7, 0), ENTRY(2, 6, 50), ENTRY(4, 5, 0),
+	ENTRY(16, 7, 0), ENTRY(32, 1, 0)};
+static const uint8_t acl_minimal[] = {2, 0, 0, 0, ENTRY(1, 7, 0), ENTRY(4, 0, 0), ENTRY(32, 0, 0)};
+
+static void run_on_worker(struct world *w, struct call *c, uint32_t proc)
+{
+	struct nfs3_seen seen;
+	struct reply r;
+
+	assert_int_equal(call_send(w, c), 0);
+	reply_wait(w, &r);
+	see_reply(&r, proc, &seen);
+	reply_free(&r);
+	assert_int_equal(seen.stat, NFS3_OK);
+	assert_true(seen.wcc[0].has_before);
+}
+
+static uint32_t granted_to(struct world *w, struct fsc_inode *i, uint32_t uid)
+{
+	struct rpc_cred was = w->cred;
+	struct nfs3_post_attr attr;
+	struct reply r;
+	struct call c;
+	uint32_t bits;
+
+	w->cred.uid = uid;
+	call_nfs3(w, &c, NFS3_ACCESS);
+	put_fh(&c.out, i);
+	wire_put_u32(&c.out, 0x3f);
+	call_reply(w, &c, &r);
+	assert_int_equal(wire_get_u32(&r.in), NFS3_OK);
+	nfs3_get_post_attr(&r.in, &attr);
+	bits = wire_get_u32(&r.in);
+	reply_free(&r);
+	w->cred = was;
+	return bits;
+}
+
+static void test_create_inherits_the_default_acl(void **state)
+{
+	struct nfs3_sattr s = {.set_mode = true, .mode = 0646};
+	struct world *w = world_begin(exports, 1);
+	struct fsc_inode *d = make_dir(0777, 0, 0);
+	struct call c;
+
+	(void)state;
+	fake_set_default_acl(d, acl_extended, sizeof(acl_extended));
+	call_nfs3(w, &c, NFS3_CREATE);
+	put_create(&c.out, d, "f", NFS3_GUARDED, &s, 0);
+	run_on_worker(w, &c, NFS3_CREATE);
+	/* 7 & 6, mask 7 & 4, 1 & 6 */
+	assert_int_equal(fake_attr(fake_find(d, "f"))->mode, S_IFREG | 0640);
+	assert_int_equal(granted_to(w, fake_find(d, "f"), 50), NFS3_ACCESS_READ);
+	/* chmod changes the mask. */
+	call_nfs3(w, &c, NFS3_SETATTR);
+	put_fh(&c.out, fake_find(d, "f"));
+	s.mode = 0660;
+	put_sattr(&c.out, &s);
+	wire_put_bool(&c.out, false);
+	run_on_worker(w, &c, NFS3_SETATTR);
+	assert_int_equal(granted_to(w, fake_find(d, "f"), 50),
+		NFS3_ACCESS_READ | NFS3_ACCESS_MODIFY | NFS3_ACCESS_EXTEND);
+	/* A directory hands it on. */
+	call_nfs3(w, &c, NFS3_MKDIR);
+	put_dirop(&c.out, d, "sub");
+	put_sattr(&c.out, &s);
+	run_on_worker(w, &c, NFS3_MKDIR);
+	w->cred.uid = 0;
+	call_nfs3(w, &c, NFS3_CREATE);
+	put_create(&c.out, fake_find(d, "sub"), "g", NFS3_GUARDED, &s, 0);
+	run_on_worker(w, &c, NFS3_CREATE);
+	assert_int_equal(granted_to(w, fake_find(fake_find(d, "sub"), "g"), 50),
+		NFS3_ACCESS_READ | NFS3_ACCESS_MODIFY | NFS3_ACCESS_EXTEND);
+	world_end(w);
+}
+
+static void test_create_default_acl_that_is_but_a_mode(void **state)
+{
+	struct world *w = world_begin(exports, 1);
+	struct fsc_inode *d = make_dir(0777, 0, 0);
+	struct call c;
+
+	(void)state;
+	fake_set_default_acl(d, acl_minimal, sizeof(acl_minimal));
+	call_nfs3(w, &c, NFS3_CREATE);
+	put_create(&c.out, d, "f", NFS3_GUARDED, &mode_644, 0);
+	run_on_worker(w, &c, NFS3_CREATE);
+	assert_int_equal(fake_attr(fake_find(d, "f"))->mode, S_IFREG | 0600);
+	assert_false(fake_attr(fake_find(d, "f"))->has_acl);
+	/* What is no ACL is as if it were not there. */
+	fake_set_default_acl(d, "junk", 4);
+	assert_int_equal(do_create(w, d, "g", NFS3_GUARDED, &mode_644, 0, NULL), NFS3_OK);
+	assert_int_equal(fake_attr(fake_find(d, "g"))->mode, S_IFREG | 0644);
+	world_end(w);
+}
+
 static void test_symlink_targets(void **state)
 {
 	struct world *w = world_begin(exports, 0);
@@ -270,6 +368,8 @@ int main(void)
 		cmocka_unit_test(test_create_in_setgid_directory_inherits_the_group),
 		cmocka_unit_test(test_create_owner_is_chosen_by_root_only),
 		cmocka_unit_test(test_create_with_times_runs_on_a_worker),
+		cmocka_unit_test(test_create_inherits_the_default_acl),
+		cmocka_unit_test(test_create_default_acl_that_is_but_a_mode),
 		cmocka_unit_test(test_symlink_targets),
 		cmocka_unit_test(test_mknod_types),
 		cmocka_unit_test(test_create_leaves_out_before_when_others_changed_it),

@@ -9,7 +9,7 @@
 #include <errno.h>
 #include <sys/stat.h>
 
-#include "server/creds.h"
+#include "server/acl.h"
 #include "tests/server/fake_fscore.h"
 
 static struct export_rules rules_of(enum squash s)
