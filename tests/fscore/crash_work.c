@@ -202,6 +202,9 @@ static void acked(struct crash_work *w, enum ack_kind kind, uint32_t node, uint6
 {
 	w->acks = grown(w->acks, w->n_acks + 1, sizeof(*w->acks));
 	w->acks[w->n_acks++] = (struct ack){kind, node, seq, records(w)};
+	if (getenv("BYRE_CRASH_VERBOSE"))
+		fprintf(stderr, "operation %lu is durable: kind %d, node %d\n", seq, (int)kind,
+			(int)node);
 }
 
 /* ------------------------------------------------------------------ operations */
@@ -523,6 +526,9 @@ int crash_work_run(struct crash_work *w, unsigned n, bool may_fail)
 		if (!ret)
 			continue;
 		failed++;
+		if (getenv("BYRE_CRASH_VERBOSE"))
+			fprintf(stderr, "operation %lu, %s: %s\n", w->seq, operations[i].name,
+				strerror(-ret));
 		if (!may_fail || !honest(ret)) {
 			wrong(w, "operation %lu, %s: %s", w->seq, operations[i].name,
 				strerror(-ret));

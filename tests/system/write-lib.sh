@@ -44,6 +44,9 @@ keep_damaged() {
 	sys_say "kept: $BYRE_KEEP/$sys_prog.$BASHPID.img"
 }
 
+# What byred complains of, in one line, if anything.
+byred_said() { grep -aE ': (error|warning): |ERROR: ' "$byred_err" | head -n 3 | tr '\n' '|' | sed 's/^./; byred: &/'; }
+
 # run_model NAME EXPORT OPTION...: ok when nfs-model says so; returns whether it does.
 run_model() {
 	local name=$1 export=$2
@@ -52,7 +55,7 @@ run_model() {
 		"$byred_host" "$export" >"$sys_tmp/model.out" 2>"$sys_tmp/model.err"; then
 		ok "$name ($(tail -n 1 "$sys_tmp/model.out"))"
 	else
-		not_ok "$name" "$(head -n 3 "$sys_tmp/model.err" | cut -c1-300 | tr '\n' '|') $(tail -n 1 "$sys_tmp/model.out")"
+		not_ok "$name" "$(head -n 3 "$sys_tmp/model.err" | cut -c1-300 | tr '\n' '|') $(tail -n 1 "$sys_tmp/model.out")$(byred_said)"
 		return 1
 	fi
 }
