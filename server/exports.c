@@ -199,13 +199,33 @@ static bool parse_id(const char *s, uint32_t *out)
 	return true;
 }
 
-static int apply_option(struct export_rules *r, char *text, char error[EXPORT_ERROR_MAX])
+static int set_compress(struct export *e, const char *value, char error[EXPORT_ERROR_MAX])
+{
+	static const char *const types[] = {"zlib", "lzo", "zstd", "none", "no"};
+	size_t len = value ? strcspn(value, ":") : 0;
+
+	if (!e)
+		return fail(error, "option compress is one of the export, not of a client");
+	for (size_t i = 0; i < ARRAY_SIZE(types); i++)
+		if (len == strlen(types[i]) && !strncmp(value, types[i], len) &&
+			strlen(value) < EXPORT_COMPRESS_MAX) {
+			strcpy(e->compress, value);
+			return 0;
+		}
+	return fail(error, "option compress: expected zlib, lzo, zstd or none");
+}
+
+/* e: NULL for the options of a client. */
+static int apply_option(
+	struct export_rules *r, struct export *e, char *text, char error[EXPORT_ERROR_MAX])
 {
 	char *value = strchr(text, '=');
 	uint32_t v;
 
 	if (value)
 		*value++ = '\0';
+	if (!strcmp(text, "compress"))
+		return set_compress(e, value, error);
 	for (size_t i = 0; i < ARRAY_SIZE(options_table); i++) {
 		if (strcmp(text, options_table[i].name))
 			continue;
@@ -225,13 +245,14 @@ static int apply_option(struct export_rules *r, char *text, char error[EXPORT_ER
 }
 
 /* Changes text. */
-static int apply_options(struct export_rules *r, char *text, char error[EXPORT_ERROR_MAX])
+static int apply_options(
+	struct export_rules *r, struct export *e, char *text, char error[EXPORT_ERROR_MAX])
 {
 	char *save, *word;
 	int ret;
 
 	for (word = strtok_r(text, ", ", &save); word; word = strtok_r(NULL, ", ", &save)) {
-		ret = apply_option(r, word, error);
+		ret = apply_option(r, e, word, error);
 		if (ret)
 			return ret;
 	}
@@ -285,7 +306,7 @@ static int add_client(struct export *e, const char *spec, const struct export_ru
 			return fail(error, "client \"%s\": expected ADDRESS(OPTION,...)", spec);
 		text[len - 1] = '\0';
 		*open++ = '\0';
-		ret = apply_options(&c->rules, open, error);
+		ret = apply_options(&c->rules, NULL, open, error);
 		if (ret)
 			return ret;
 	}
@@ -327,7 +348,7 @@ static int fill_export(struct export *e, const char *subvol_path, const char *op
 
 	if (!copy)
 		return -ENOMEM;
-	ret = apply_options(&rules, copy, error);
+	ret = apply_options(&rules, e, copy, error);
 	free(copy);
 	if (ret)
 		return ret;
@@ -446,7 +467,7 @@ bool exports_any_writable(const struct exports *x)
 
 static bool same_rules(const struct export *a, const struct export *b)
 {
-	if (a->n_clients != b->n_clients)
+	if (a->n_clients != b->n_clients || strcmp(a->compress, b->compress))
 		return false;
 	for (size_t i = 0; i < a->n_clients; i++) {
 		const struct export_client *c = &a->clients[i];

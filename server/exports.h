@@ -7,6 +7,7 @@
  * no_all_squash, anonuid=N anongid=N, secure insecure. A client is an IPv4 or
  * IPv6 address, a network ADDRESS/BITS, or `*`, each with options of its own in
  * parentheses behind it. Of the clients that match, the narrowest counts.
+ * compress=TYPE is an option of the export as a whole.
  */
 #ifndef SERVER_EXPORTS_H
 #define SERVER_EXPORTS_H
@@ -52,11 +53,15 @@ struct export_client {
 	struct export_rules rules;
 };
 
+/* "zlib", "lzo", "zstd", "none", with or without a level. */
+#define EXPORT_COMPRESS_MAX 16u
+
 struct export
 {
-	char *name;	   /* "/" or "/a/b", no slash at the end */
-	char *subvol_path; /* from the top subvolume */
-	uint64_t subvol;   /* set by exports_resolve() */
+	char *name;			    /* "/" or "/a/b", no slash at the end */
+	char *subvol_path;		    /* from the top subvolume */
+	char compress[EXPORT_COMPRESS_MAX]; /* of new data; "": as the volume has it */
+	uint64_t subvol;		    /* set by exports_resolve() */
 	struct export_client *clients;
 	size_t n_clients;
 	/* Another name of an export of the same subvolume with equal rules. */

@@ -58,6 +58,11 @@ static int subvol_load(struct srv_thread *t, struct fsc_ctx *ctx, uint64_t id, s
 	ret = find_export(t, ctx, &info, &s->export);
 	if (ret)
 		return ret;
+	/* Of those below an export, too; it costs nothing to say it again. */
+	if (s->export && *s->export->compress)
+		ret = fsc_subvol_set_compress(ctx, t->srv->vol, id, s->export->compress);
+	if (ret)
+		return ret;
 	s->id = id;
 	s->fsid = subvol_fsid(info.uuid);
 	s->read_only = info.read_only;

@@ -57,6 +57,8 @@ void fake_unlink(struct fsc_inode *dir, const char *name);
 struct fsc_inode *fake_find(struct fsc_inode *dir, const char *name);
 /* The content of a file, and its length. */
 const uint8_t *fake_data(struct fsc_inode *file, size_t *len);
+/* How the last subvolume was to be compressed. */
+extern char fake_compress[16];
 /* The target of the last symlink that was made. */
 extern char fake_target[FSC_SYMLINK_MAX + 1];
 

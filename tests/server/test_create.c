@@ -345,6 +345,20 @@ static void test_create_on_async_export_does_not_wait(void **state)
 	world_end(w);
 }
 
+/* The option of the export is the core's matter, for subvolumes below it as well. */
+static void test_create_below_an_export_is_compressed_as_it_says(void **state)
+{
+	static const char *const compressed[] = {"/e=/,rw,compress=lzo,no_root_squash", NULL};
+	struct world *w = world_begin(compressed, 0);
+
+	(void)state;
+	fake_compress[0] = '\0';
+	fake_attr(fake_root(301))->mode |= 0777;
+	assert_int_equal(do_mkdir(w, fake_root(301), "a", &nothing, NULL), NFS3_OK);
+	assert_string_equal(fake_compress, "lzo");
+	world_end(w);
+}
+
 static void test_create_on_read_only_volume_is_rofs(void **state)
 {
 	struct world *w;
@@ -374,6 +388,7 @@ int main(void)
 		cmocka_unit_test(test_mknod_types),
 		cmocka_unit_test(test_create_leaves_out_before_when_others_changed_it),
 		cmocka_unit_test(test_create_on_async_export_does_not_wait),
+		cmocka_unit_test(test_create_below_an_export_is_compressed_as_it_says),
 		cmocka_unit_test(test_create_on_read_only_volume_is_rofs),
 	};
 

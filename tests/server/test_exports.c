@@ -85,6 +85,21 @@ static void test_exports_options_and_clients(void **state)
 	exports_destroy(x);
 }
 
+static void test_exports_sync_and_compress(void **state)
+{
+	struct exports *x = one("/a=/,rw,async,compress=zstd:3,client=10.0.0.1(sync),client=*");
+
+	(void)state;
+	assert_string_equal(x->list[0].compress, "zstd:3");
+	assert_false(match(x, "10.0.0.1")->async);
+	assert_true(match(x, "10.0.0.2")->async);
+	exports_destroy(x);
+	x = one("/a=/,rw");
+	assert_string_equal(x->list[0].compress, "");
+	assert_false(match(x, "10.0.0.1")->async);
+	exports_destroy(x);
+}
+
 static void test_exports_mistakes_are_said(void **state)
 {
 	static const struct {
@@ -103,6 +118,11 @@ static void test_exports_mistakes_are_said(void **state)
 		{"/a=/,client=", "empty"},
 		{"/a=/,client=*(rw", "expected ADDRESS(OPTION"},
 		{"/a=/,client=*(bogus)", "unknown option \"bogus\""},
+		{"/a=/,sync=1", "takes no value"},
+		{"/a=/,compress", "expected zlib, lzo, zstd"},
+		{"/a=/,compress=zst", "expected zlib, lzo, zstd"},
+		{"/a=/,compress=zstd:1234567890123", "expected zlib, lzo, zstd"},
+		{"/a=/,client=*(compress=zlib)", "not of a client"},
 	};
 	struct exports *x = exports_create();
 	char error[EXPORT_ERROR_MAX];
@@ -169,6 +189,7 @@ int main(void)
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_exports_defaults_are_careful),
 		cmocka_unit_test(test_exports_options_and_clients),
+		cmocka_unit_test(test_exports_sync_and_compress),
 		cmocka_unit_test(test_exports_mistakes_are_said),
 		cmocka_unit_test(test_exports_by_path_takes_the_longest),
 		cmocka_unit_test(test_exports_resolve_finds_subvolumes),
