@@ -251,9 +251,9 @@ static struct replay_entry *take_entry(struct shard *s)
 		s->n_entries++;
 		return e;
 	}
-	TAILQ_FOREACH(e, &s->old, age)
-		if (!e->refs)
-			break;
+	e = TAILQ_FIRST(&s->old);
+	while (e && e->refs)
+		e = TAILQ_NEXT(e, age);
 	if (e) {
 		TAILQ_REMOVE(&s->old, e, age);
 		leave_chain(e);

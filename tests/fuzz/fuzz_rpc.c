@@ -21,12 +21,13 @@ static void set_up(void)
 	struct fsc_inode *top, *f;
 	char name[] = "f00";
 
-	w = world_begin(exports, 0);
+	w = world_begin(exports, 1);
 	top = fake_root(FSC_SUBVOL_TOP);
 	f = fake_make(top, "file", S_IFREG | 0644);
 	fake_set_data(f, data, sizeof(data));
 	fake_set_acl(f, acl, sizeof(acl));
 	fake_set_data(fake_make(top, "link", S_IFLNK | 0777), "target", 6);
+	fake_make(top, "dir", S_IFDIR | 01777);
 	for (int i = 0; i < 20; i++) {
 		name[1] = (char)('0' + i / 10);
 		name[2] = (char)('0' + i % 10);
@@ -53,10 +54,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t len)
 	atomic_store(&fake.async_syncs, len % 3);
 	ret = rpc_dispatch(&w->peer, &in);
 	CHECK(ret == 0 || ret == -EBADMSG);
-	fake_end_reads(w->fsc, len % 4 == 3 ? -EIO : 0);
-	fake_end_syncs(len % 8 == 7 ? -EIO : 0);
-	while (reply_take(w, &r))
-		reply_free(&r);
+	do {
+		fsc_thread_reap(w->fsc); /* what ran on the worker */
+		fake_end_reads(w->fsc, len % 4 == 3 ? -EIO : 0);
+		fake_end_syncs(len % 8 == 7 ? -EIO : 0);
+		while (reply_take(w, &r))
+			reply_free(&r);
+	} while (w->peer.n_requests);
 	check_given_back();
 	world_end(w);
 	return 0;

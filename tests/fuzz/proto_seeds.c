@@ -154,6 +154,76 @@ static const uint8_t decoder_of[NFS3_PROCS] = {[NFS3_SETATTR] = 2,
 	[NFS3_READDIRPLUS] = 13,
 	[NFS3_COMMIT] = 14};
 
+/* Messages of the changing procedures beside the one of put_args(). */
+static void put_more(struct wire_out *out, uint32_t proc)
+{
+	switch (proc) {
+	case NFS3_SETATTR:
+		put_fh(out, file);
+		put_sattr(out);
+		wire_put_bool(out, false);
+		break;
+	case NFS3_WRITE:
+		put_fh(out, file);
+		wire_put_u64(out, 19999);
+		wire_put_u32(out, 3);
+		wire_put_u32(out, NFS3_UNSTABLE);
+		put_name(out, "more");
+		break;
+	case NFS3_CREATE:
+		put_dirop(out, "file");
+		wire_put_u32(out, NFS3_UNCHECKED);
+		put_sattr(out);
+		break;
+	case NFS3_MKNOD:
+		put_dirop(out, "pipe");
+		wire_put_u32(out, NFS3_FIFO);
+		put_sattr(out);
+		break;
+	case NFS3_REMOVE:
+		put_dirop(out, "f00");
+		break;
+	case NFS3_RMDIR:
+		put_dirop(out, "dir");
+		break;
+	case NFS3_RENAME:
+		put_dirop(out, "f01");
+		put_dirop(out, "f02");
+		break;
+	case NFS3_LINK:
+		put_fh(out, link_inode);
+		put_dirop(out, "f03");
+		break;
+	default:
+		break;
+	}
+}
+
+static void put_exclusive(struct wire_out *out)
+{
+	put_dirop(out, "new");
+	wire_put_u32(out, NFS3_EXCLUSIVE);
+	wire_put_u64(out, UINT64_MAX);
+}
+
+static void more_seeds(void)
+{
+	static const uint32_t procs[] = {NFS3_SETATTR, NFS3_WRITE, NFS3_CREATE, NFS3_MKNOD,
+		NFS3_REMOVE, NFS3_RMDIR, NFS3_RENAME, NFS3_LINK};
+	char name[32];
+	struct call c;
+
+	for (size_t i = 0; i < sizeof(procs) / sizeof(procs[0]); i++) {
+		call_nfs3(w, &c, procs[i]);
+		put_more(&c.out, procs[i]);
+		snprintf(name, sizeof(name), "%s-2", nfs3_program.ops[procs[i]].name);
+		write_seed("fuzz_rpc", name, c.data, (size_t)(c.out.p - c.data));
+	}
+	call_nfs3(w, &c, NFS3_CREATE);
+	put_exclusive(&c.out);
+	write_seed("fuzz_rpc", "create-3", c.data, (size_t)(c.out.p - c.data));
+}
+
 static void nfs3_seeds(void)
 {
 	for (uint32_t p = 0; p < NFS3_PROCS; p++) {
@@ -239,6 +309,7 @@ int main(int argc, char **argv)
 	file = fake_make(dir, "file", S_IFREG | 0644);
 	link_inode = fake_make(dir, "link", S_IFLNK | 0777);
 	nfs3_seeds();
+	more_seeds();
 	mount_seeds();
 	record_seeds();
 	world_end(w);

@@ -382,7 +382,7 @@ static void test_conn_too_many_are_refused(void **state)
 {
 	uint8_t rec[256];
 	struct rig r;
-	size_t got;
+	size_t len, got;
 	int fd[5];
 
 	(void)state;
@@ -390,7 +390,8 @@ static void test_conn_too_many_are_refused(void **state)
 	for (int i = 0; i < 5; i++)
 		fd[i] = rig_connect(&r);
 	for (int i = 0; i < 4; i++) {
-		put(fd[i], rec, null_record(&r, rec));
+		len = null_record(&r, rec);
+		put(fd[i], rec, len);
 		assert_int_equal(next_reply(fd[i], &got), r.w->xid);
 	}
 	assert_int_equal(next_reply(fd[4], &got), 0);
@@ -404,14 +405,15 @@ static void test_conn_stop_answers_what_is_in_flight(void **state)
 {
 	uint8_t rec[256];
 	struct rig r;
-	size_t got;
+	size_t len, got;
 	int fd;
 
 	(void)state;
 	rig_begin(&r, 64 << 20);
 	fd = rig_connect(&r);
 	atomic_store(&fake.block, 1);
-	put(fd, rec, read_record(&r, rec, 1 << 20));
+	len = read_record(&r, rec, 1 << 20);
+	put(fd, rec, len);
 	while (!counter_get(&r.loop->counters.op[NFS3_READ].calls))
 		usleep(100);
 	loop_stop(r.loop);
