@@ -73,6 +73,20 @@ static void set_disk_size(
 	inode_mark_dirty(h, inode);
 }
 
+/* Without no-holes, what lies between the old end on disk and a new one behind it is an item. */
+static int insert_grown_hole(struct txn_handle *h, struct fsc_inode *inode, uint64_t size)
+{
+	const struct volume_geometry *geo = &inode->subvol->vol->geo;
+	uint64_t from, to = align_up(size, geo->sector_bytes);
+
+	if (geo->incompat_flags & BTRFS_FEATURE_INCOMPAT_NO_HOLES)
+		return 0;
+	short_lock(&inode->attr_lock);
+	from = align_up(inode->disk_size, geo->sector_bytes);
+	short_unlock(&inode->attr_lock);
+	return extents_fill_holes(h, inode, from, to);
+}
+
 /* Drops what lies behind the new end, in as many transactions as it takes. */
 static int drop_behind(struct fsc_ctx *ctx, struct fsc_inode *inode, uint64_t size)
 {
@@ -89,6 +103,9 @@ static int drop_behind(struct fsc_ctx *ctx, struct fsc_inode *inode, uint64_t si
 			return ret;
 		ret = extents_drop(&h, inode, start, UINT64_MAX - vol->geo.sector_bytes + 1,
 			TRUNCATE_ITEMS, &dropped, &done);
+		/* The new end may still lie behind all that has been written. */
+		if (!ret && done)
+			ret = insert_grown_hole(&h, inode, size);
 		if (ret) {
 			txn_abort(&h, ret);
 			return -EIO;
@@ -97,6 +114,24 @@ static int drop_behind(struct fsc_ctx *ctx, struct fsc_inode *inode, uint64_t si
 		set_disk_size(&h, inode, done ? size : inode->disk_size, dropped);
 		txn_end(&h);
 	}
+	return 0;
+}
+
+/*
+ * Nothing is on its way to the trees any more; without no-holes, nothing is dirty either, so that
+ * what the trees then lack is a hole. What could not be written is for the next sync to hear.
+ */
+static int settle(struct fsc_ctx *ctx, struct fsc_inode *inode)
+{
+	int error;
+
+	if (inode->subvol->vol->geo.incompat_flags & BTRFS_FEATURE_INCOMPAT_NO_HOLES)
+		return writing_wait(ctx, inode);
+	error = flush_wait(ctx, inode);
+	short_lock(&inode->owner.lock);
+	if (!inode->write_error)
+		inode->write_error = error;
+	short_unlock(&inode->owner.lock);
 	return 0;
 }
 
@@ -112,25 +147,11 @@ static int shrink(struct fsc_ctx *ctx, struct fsc_inode *inode, uint64_t size)
 		return ret;
 	set_size(inode, size);
 	dirty_discard(inode, from);
-	ret = writing_wait(ctx, inode);
+	ret = settle(ctx, inode);
 	if (ret)
 		return ret;
 	pages_drop(inode, from);
 	return drop_behind(ctx, inode, size);
-}
-
-/* Without no-holes, the new part is an item. */
-static int insert_grown_hole(struct txn_handle *h, struct fsc_inode *inode, uint64_t size)
-{
-	const struct volume_geometry *geo = &inode->subvol->vol->geo;
-	uint64_t from, to = align_up(size, geo->sector_bytes);
-
-	if (geo->incompat_flags & BTRFS_FEATURE_INCOMPAT_NO_HOLES)
-		return 0;
-	short_lock(&inode->attr_lock);
-	from = align_up(inode->disk_size, geo->sector_bytes);
-	short_unlock(&inode->attr_lock);
-	return extents_fill_holes(h, inode, from, to);
 }
 
 static int grow(struct fsc_ctx *ctx, struct fsc_inode *inode, uint64_t old, uint64_t size)

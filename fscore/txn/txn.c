@@ -395,6 +395,16 @@ static int prepare_space(struct fsc_ctx *ctx, struct txns *txns, uint64_t bytes)
 	return ret;
 }
 
+/* What was promised against unallocated space becomes a chunk when it is asked for. */
+static int prepare_hard(struct fsc_ctx *ctx, struct txns *txns, uint64_t bytes)
+{
+	int ret = prepare_space(ctx, txns, bytes);
+
+	if (ret == -ENOSPC && !force_chunk(ctx, txns, SPACE_METADATA))
+		ret = prepare_space(ctx, txns, bytes);
+	return ret;
+}
+
 int txn_join(struct fsc_ctx *ctx, struct txns *txns, unsigned n_items, unsigned flags,
 	struct txn_handle *h)
 {
@@ -404,7 +414,7 @@ int txn_join(struct fsc_ctx *ctx, struct txns *txns, unsigned n_items, unsigned 
 
 	if (ret)
 		return ret;
-	ret = prepare_space(ctx, txns, bytes);
+	ret = prepare_hard(ctx, txns, bytes);
 	if (!ret)
 		ret = join_running(ctx, txns, &txn);
 	if (ret) {
