@@ -746,28 +746,6 @@ static int read_all(struct window *win, struct fsc_inode *inode, uint64_t size)
 	return 0;
 }
 
-/* Each byte as in one of the versions [from, to]. */
-static bool check_bytes(
-	struct window *win, const struct node *n, size_t from, size_t to, uint64_t size)
-{
-	const uint8_t *got = win->w->buf;
-
-	for (size_t v = from; v <= to; v++)
-		if (n->versions[v].size == size &&
-			(!size || !memcmp(n->versions[v].content, got, size)))
-			return true;
-	for (uint64_t i = 0; i < size; i++) {
-		bool fits = false;
-
-		for (size_t v = from; v <= to && !fits; v++)
-			fits = got[i] == (i < n->versions[v].size ? n->versions[v].content[i] : 0);
-		if (!fits)
-			return wrong(win->w, "inode %lu: byte 0x%02x at %lu, never there since %lu",
-				n->ino, got[i], i, n->versions[from].seq);
-	}
-	return true;
-}
-
 /* The version of a node at an operation. */
 static size_t version_at(const struct node *n, uint64_t seq)
 {
@@ -776,6 +754,40 @@ static size_t version_at(const struct node *n, uint64_t seq)
 	while (v && n->versions[v].seq > seq)
 		v--;
 	return v;
+}
+
+/* Where a byte's past begins: what a durable truncation has cut off never comes back. */
+static size_t past_of(const struct window *win, const struct node *n, size_t from, uint64_t off)
+{
+	for (size_t v = version_at(n, win->names_acked); v > from; v--)
+		if (n->versions[v].truncation && n->versions[v].size <= off)
+			return v;
+	return from;
+}
+
+/* Each byte as in one of the versions [from, to]. */
+static bool check_bytes(
+	struct window *win, const struct node *n, size_t from, size_t to, uint64_t size)
+{
+	const uint8_t *got = win->w->buf;
+	bool cut = false;
+
+	for (size_t v = from; v <= to; v++)
+		cut |= n->versions[v].truncation;
+	for (size_t v = cut ? to : from; v <= to; v++)
+		if (n->versions[v].size == size &&
+			(!size || !memcmp(n->versions[v].content, got, size)))
+			return true;
+	for (uint64_t i = 0; i < size; i++) {
+		bool fits = false;
+
+		for (size_t v = cut ? past_of(win, n, from, i) : from; v <= to && !fits; v++)
+			fits = got[i] == (i < n->versions[v].size ? n->versions[v].content[i] : 0);
+		if (!fits)
+			return wrong(win->w, "inode %lu: byte 0x%02x at %lu, never there since %lu",
+				n->ino, got[i], i, n->versions[from].seq);
+	}
+	return true;
 }
 
 static bool check_file(struct window *win, uint32_t id, struct fsc_inode *inode, uint64_t size)
@@ -796,6 +808,11 @@ static bool check_file(struct window *win, uint32_t id, struct fsc_inode *inode,
 		least = MIN(least, n->versions[v].size);
 		most = MAX(most, n->versions[v].size);
 	}
+	if ((size < least || size > most) && getenv("BYRE_CRASH_VERBOSE"))
+		for (size_t v = 0; v < n->n; v++)
+			fprintf(stderr, "version %zu of %zu: seq %lu, size %lu%s\n", v, to,
+				n->versions[v].seq, n->versions[v].size,
+				n->versions[v].truncation ? ", truncation" : "");
 	if (size < least || size > most)
 		return wrong(
 			win->w, "inode %lu: size %lu, not %lu to %lu", n->ino, size, least, most);
