@@ -289,6 +289,48 @@ static void test_truncate_both_ways_shows_zeros_and_never_old_bytes(void **state
 	end_volume();
 }
 
+/* The end moves to places that are dirty, holes, or not there yet, before anything is on disk. */
+static void test_truncate_before_anything_is_on_disk(void **state)
+{
+	const char *const formats[] = {"", "-O ^no-holes"};
+
+	(void)state;
+	for (unsigned f = 0; f < ARRAY_SIZE(formats); f++) {
+		struct fsc_inode *a, *b, *c;
+
+		make_volume(formats[f]);
+		a = make(t.root, "a", S_IFREG | 0644);
+		write_at(a, 4096, 70000, 1);
+		assert_int_equal(set_size(a, 60000), 0);
+		b = make(t.root, "b", S_IFREG | 0644);
+		write_at(b, 0, 5000, 2);
+		write_at(b, 900000, 5000, 2);
+		assert_int_equal(set_size(b, 400000), 0);
+		c = make(t.root, "c", S_IFREG | 0644);
+		write_at(c, 0, 80, 3);
+		write_at(c, 100000, 80, 3);
+		assert_int_equal(set_size(c, 50), 0);
+		assert_int_equal(set_size(c, 70000), 0);
+		fsc_inode_put(a);
+		fsc_inode_put(b);
+		fsc_inode_put(c);
+		reopen();
+		a = find(t.root, "a");
+		expect_bytes(a, 0, 4096, 0);
+		expect_bytes(a, 4096, 60000 - 4096, 1);
+		b = find(t.root, "b");
+		expect_bytes(b, 0, 5000, 2);
+		expect_bytes(b, 5000, 395000, 0);
+		c = find(t.root, "c");
+		expect_bytes(c, 0, 50, 3);
+		expect_bytes(c, 50, 69950, 0);
+		fsc_inode_put(a);
+		fsc_inode_put(b);
+		fsc_inode_put(c);
+		end_volume();
+	}
+}
+
 static void test_unlink_rename_link_move_names(void **state)
 {
 	struct fsc_inode *a, *d1, *d2, *x;
@@ -489,6 +531,7 @@ int main(void)
 		cmocka_unit_test(test_create_names_are_there_after_reopening),
 		cmocka_unit_test(test_write_content_is_there_after_reopening),
 		cmocka_unit_test(test_truncate_both_ways_shows_zeros_and_never_old_bytes),
+		cmocka_unit_test(test_truncate_before_anything_is_on_disk),
 		cmocka_unit_test(test_unlink_rename_link_move_names),
 		cmocka_unit_test(test_many_files_come_and_go),
 		cmocka_unit_test(test_overwrite_the_last_content_wins),
