@@ -15,6 +15,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #define BUF_BYTES     (2u << 20)
@@ -58,6 +59,8 @@ static struct client clients[AREAS];
 static uint64_t next_seq, ops_left, done_ops, full_answers;
 static uint64_t kind_counts[OP_KINDS], error_counts;
 static bool failed, stop;
+/* Another run with the same seed must not pass for this one's retransmission. */
+static uint64_t nonce;
 static int log_fd = -1;
 
 __attribute__((format(printf, 1, 2), noreturn)) static void die(const char *fmt, ...)
@@ -229,8 +232,10 @@ static bool choose_new(struct client *c, struct op *op)
 			return false;
 		op->type = TYPE_FILE;
 		op->how = (uint32_t)below(c, 3);
-		if (op->how == HOW_EXCLUSIVE)
+		if (op->how == HOW_EXCLUSIVE) {
 			op->set = 0;
+			op->data ^= nonce;
+		}
 		/* What a server does with the attributes for a file that is there differs. */
 		if (op->how == HOW_UNCHECKED && there)
 			op->set = !opt.lenient && chance(c, 50) ? SET_SIZE : 0;
@@ -1299,6 +1304,7 @@ int main(int argc, char **argv)
 		if (log_fd < 0)
 			die("%s: %s", opt.log, strerror(errno));
 	}
+	nonce = (uint64_t)time(NULL) << 32 ^ (uint64_t)getpid();
 	open_clients();
 	if (opt.adopt)
 		adopt_dir(first, 0, 0);
