@@ -21,12 +21,12 @@ static const char *const names[] = {
 
 bool compress_type_parse(const char *name, size_t len, uint8_t *type)
 {
-	for (uint8_t i = BTRFS_COMPRESS_ZLIB; i < ARRAY_SIZE(names); i++) {
+	for (unsigned i = BTRFS_COMPRESS_ZLIB; i < ARRAY_SIZE(names); i++) {
 		size_t n = strlen(names[i]);
 
 		if (len < n || memcmp(name, names[i], n) || (len > n && name[n] != ':'))
 			continue;
-		*type = i;
+		*type = (uint8_t)i;
 		return true;
 	}
 	return false;

@@ -314,7 +314,7 @@ static int set_written(struct txn_handle *h, struct fsc_inode *inode, uint64_t s
 	struct btrfs_key key = key_make(inode->ino, BTRFS_EXTENT_DATA_KEY, start);
 	struct tree_path path = PATH_INIT;
 	int ret = tree_search_modify(&h->w, &inode->subvol->root, &key, TREE_IN_PLACE, &path);
-	struct item it;
+	struct item it = {0};
 
 	if (ret < 0)
 		return ret;
