@@ -79,9 +79,9 @@ void log_begin_op(int fd, const struct op *op)
 	escape(op->target, target);
 	n = snprintf(line, sizeof(line),
 		"B %lu %u %u %u %u %s %u %s %u %u %u %u %u %u %u %u %lu %lu %u %u %u %s\n", op->seq,
-		op->client, op->kind, op->node, op->dir, name, op->dir2, name2, op->set, op->mode,
-		op->uid, op->gid, op->rdev_major, op->rdev_minor, op->how, op->type, op->off,
-		op->data, op->len, op->mtime.s, op->mtime.ns, target);
+		op->client, (unsigned)op->kind, op->node, op->dir, name, op->dir2, name2, op->set,
+		op->mode, op->uid, op->gid, op->rdev_major, op->rdev_minor, op->how, op->type,
+		op->off, op->data, op->len, op->mtime.s, op->mtime.ns, target);
 	log_line(fd, line, (size_t)n);
 }
 
