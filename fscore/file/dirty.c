@@ -275,3 +275,33 @@ int writing_wait(struct fsc_ctx *ctx, struct fsc_inode *inode)
 		fsc_thread_wait(ctx->thread);
 	return 0;
 }
+
+/* Whether something is dirty or on its way; then w is told when a round has ended. */
+static bool is_busy(struct fsc_inode *inode, struct inode_waiter *w)
+{
+	bool busy;
+
+	short_lock(&inode->owner.lock);
+	busy = inode->n_dirty || inode->n_writing;
+	if (busy) {
+		w->next = inode->write_waiters;
+		inode->write_waiters = w;
+	}
+	short_unlock(&inode->owner.lock);
+	return busy;
+}
+
+void flush_to_trees(struct fsc_ctx *ctx, struct fsc_inode *inode)
+{
+	for (;;) {
+		struct sync_inode_wait w = {
+			.waiter = {.thread = ctx->thread, .msg.fn = inode_wait_done},
+		};
+
+		if (!is_busy(inode, &w.waiter))
+			return;
+		flusher_note(inode, true);
+		while (!w.done)
+			fsc_thread_wait(ctx->thread);
+	}
+}

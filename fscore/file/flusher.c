@@ -154,32 +154,49 @@ static void piece_end(struct piece *p, int error)
 	piece_free(p);
 }
 
-/* The size on disk grows with what has come there. */
-static void extent_written(struct txn_handle *h, struct fsc_inode *inode, uint64_t end,
-	uint64_t added, uint64_t dropped)
+/* Up to where all of the file is in the trees, this piece included. */
+static uint64_t written_up_to(const struct piece *p)
 {
-	uint64_t sector_bytes = inode->subvol->vol->geo.sector_bytes;
+	struct fsc_inode *inode = p->inode;
+	unsigned shift = inode->subvol->vol->pages.page_shift;
+	uint64_t first = p->file_off >> shift, low = UINT64_MAX >> shift, at;
+	struct page *other;
 
-	short_lock(&inode->attr_lock);
-	inode->disk_size = MAX(inode->disk_size, MIN(end, inode->attr.size_bytes));
-	inode->used_bytes += added - dropped;
-	inode->attr.used_bytes = align_up(inode->used_bytes, sector_bytes);
-	short_unlock(&inode->attr_lock);
-	inode_mark_dirty(h, inode);
+	short_lock(&inode->owner.lock);
+	if (page_index_next(&inode->dirty, 0, &at))
+		low = at;
+	other = page_index_next(&inode->writing, 0, &at);
+	if (other && at >= first && at < first + p->n_pages)
+		other = page_index_next(&inode->writing, first + p->n_pages, &at);
+	if (other)
+		low = MIN(low, at);
+	short_unlock(&inode->owner.lock);
+	return low << shift;
 }
 
-/* Without no-holes, what lies between the old end of the file and the new extent is an item, too. */
-static int fill_gap(struct txn_handle *h, struct fsc_inode *inode, uint64_t start)
+/*
+ * The size on disk grows with what has come there, but not past what is still to come: what lies
+ * there is old. Without no-holes, what is between is an item, too.
+ */
+static int extent_written(struct txn_handle *h, struct piece *p, uint64_t added, uint64_t dropped)
 {
+	struct fsc_inode *inode = p->inode;
 	const struct volume_geometry *geo = &inode->subvol->vol->geo;
-	uint64_t old_end;
+	uint64_t end = written_up_to(p), old_end;
+	int ret = 0;
 
-	if (geo->incompat_flags & BTRFS_FEATURE_INCOMPAT_NO_HOLES)
-		return 0;
 	short_lock(&inode->attr_lock);
-	old_end = align_up(inode->disk_size, geo->sector_bytes);
+	old_end = inode->disk_size;
+	inode->disk_size = MAX(inode->disk_size, MIN(end, inode->attr.size_bytes));
+	end = inode->disk_size;
+	inode->used_bytes += added - dropped;
+	inode->attr.used_bytes = align_up(inode->used_bytes, geo->sector_bytes);
 	short_unlock(&inode->attr_lock);
-	return extents_fill_holes(h, inode, old_end, start);
+	if (!(geo->incompat_flags & BTRFS_FEATURE_INCOMPAT_NO_HOLES))
+		ret = extents_fill_holes(h, inode, align_up(old_end, geo->sector_bytes),
+			align_up(end, geo->sector_bytes));
+	inode_mark_dirty(h, inode);
+	return ret;
 }
 
 static int insert_new(struct txn_handle *h, struct piece *p)
@@ -206,8 +223,6 @@ static int replace_extents(struct txn_handle *h, struct piece *p, uint64_t *drop
 
 	if (p->form == PIECE_NEW || p->form == PIECE_INLINE)
 		ret = extents_drop(h, p->inode, p->file_off, end, UINT32_MAX, dropped, &done);
-	if (!ret)
-		ret = fill_gap(h, p->inode, p->file_off);
 	if (!ret && p->form == PIECE_PREALLOC)
 		ret = extents_mark_written(h, p->inode, p->file_off, end, p->logical);
 	else if (!ret && p->form != PIECE_OVER)
@@ -255,10 +270,12 @@ static void piece_insert(struct flusher *f, struct piece *p)
 		piece_end(p, ret);
 		return;
 	}
-	extent_written(
-		&h, p->inode, p->file_off + p->ram_bytes, is_new ? p->ram_bytes : 0, dropped);
-	txn_end(&h);
-	piece_end(p, 0);
+	ret = extent_written(&h, p, is_new ? p->ram_bytes : 0, dropped);
+	if (ret)
+		txn_abort(&h, ret);
+	else
+		txn_end(&h);
+	piece_end(p, ret);
 }
 
 static void piece_written(struct io_req *req)

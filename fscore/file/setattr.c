@@ -117,24 +117,6 @@ static int drop_behind(struct fsc_ctx *ctx, struct fsc_inode *inode, uint64_t si
 	return 0;
 }
 
-/*
- * Nothing is on its way to the trees any more; without no-holes, nothing is dirty either, so that
- * what the trees then lack is a hole. What could not be written is for the next sync to hear.
- */
-static int settle(struct fsc_ctx *ctx, struct fsc_inode *inode)
-{
-	int error;
-
-	if (inode->subvol->vol->geo.incompat_flags & BTRFS_FEATURE_INCOMPAT_NO_HOLES)
-		return writing_wait(ctx, inode);
-	error = flush_wait(ctx, inode);
-	short_lock(&inode->owner.lock);
-	if (!inode->write_error)
-		inode->write_error = error;
-	short_unlock(&inode->owner.lock);
-	return 0;
-}
-
 static int shrink(struct fsc_ctx *ctx, struct fsc_inode *inode, uint64_t size)
 {
 	struct page_pool *pool = &inode->subvol->vol->pages;
@@ -147,9 +129,11 @@ static int shrink(struct fsc_ctx *ctx, struct fsc_inode *inode, uint64_t size)
 		return ret;
 	set_size(inode, size);
 	dirty_discard(inode, from);
-	ret = settle(ctx, inode);
-	if (ret)
-		return ret;
+	/*
+	 * The zeros behind the new end, too, are in the trees before it moves there: else, after a
+	 * crash, the file could grow again over what was there before.
+	 */
+	flush_to_trees(ctx, inode);
 	pages_drop(inode, from);
 	return drop_behind(ctx, inode, size);
 }
@@ -163,9 +147,9 @@ static int grow(struct fsc_ctx *ctx, struct fsc_inode *inode, uint64_t old, uint
 	/* An inline extent is the whole file: it becomes another one, or a regular one. */
 	if (old && old < vol->geo.sector_bytes)
 		ret = rewrite_edge(ctx, inode, old);
-	/* What is dirty ends before the old end: it must be in the trees before the hole. */
-	if (!ret && !(vol->geo.incompat_flags & BTRFS_FEATURE_INCOMPAT_NO_HOLES))
-		ret = flush_wait(ctx, inode);
+	/* What is dirty ends before the old end: it must be in the trees before the new one is. */
+	if (!ret)
+		flush_to_trees(ctx, inode);
 	if (!ret)
 		ret = txn_join(ctx, &vol->w->txns, 4, 0, &h);
 	if (ret)
@@ -187,7 +171,11 @@ static int change_size(struct fsc_ctx *ctx, struct fsc_inode *inode, uint64_t si
 
 	if (size < old)
 		return shrink(ctx, inode, size);
-	return size > old ? grow(ctx, inode, old, size) : 0;
+	if (size > old)
+		return grow(ctx, inode, old, size);
+	/* The size that it has is the size that it keeps, also after a crash. */
+	flush_to_trees(ctx, inode);
+	return 0;
 }
 
 /* ------------------------------------------------------------------- attributes */

@@ -85,6 +85,8 @@ int fsc_sync_inode(struct fsc_inode *inode, struct fsc_sync *sync)
 
 	if (!inode->subvol->vol->w)
 		return 0;
+	if (!fs_writable(inode->subvol->vol))
+		return -EIO;
 	is = sync_init(sync);
 	short_lock(&inode->owner.lock);
 	busy = inode->n_dirty || inode->n_writing;
@@ -114,6 +116,9 @@ int fsc_sync_names(struct fsc_volume *vol, struct fsc_sync *sync)
 
 	if (!vol->w)
 		return 0;
+	/* What was changed in memory before an abort never comes to the disk. */
+	if (!fs_writable(vol))
+		return -EIO;
 	is = sync_init(sync);
 	id = txn_last_changed(&vol->w->txns);
 	return id && txn_wait_durable(&vol->w->txns, id, &is->waiter) ? -EINPROGRESS : 0;
@@ -148,5 +153,7 @@ int fsc_sync_all(struct fsc_ctx *ctx, struct fsc_volume *vol)
 	if (!vol->w)
 		return 0;
 	flusher_write_all(ctx, vol);
+	if (!fs_writable(vol))
+		return -EIO;
 	return txn_commit(ctx, &vol->w->txns);
 }

@@ -79,6 +79,12 @@ int writing_wait(struct fsc_ctx *ctx, struct fsc_inode *inode);
  */
 int pages_replace(struct fsc_inode *inode, uint64_t first, unsigned n, struct page *const *pages);
 
+/*
+ * Has the inode's dirty pages written and waits until they are in the trees, or have failed (which
+ * the next sync hears of). op_lock is held, so that no more come. Might wait.
+ */
+void flush_to_trees(struct fsc_ctx *ctx, struct fsc_inode *inode);
+
 /* Has the inode's dirty pages written and waits until they are durable. Might wait. */
 int flush_wait(struct fsc_ctx *ctx, struct fsc_inode *inode);
 

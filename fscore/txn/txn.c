@@ -187,10 +187,23 @@ bool txn_wait_durable(struct txns *txns, uint64_t id, struct txn_waiter *w)
 	return true;
 }
 
+static bool has_error(struct txns *txns)
+{
+	bool error;
+
+	short_lock(&txns->lock);
+	error = txns->error;
+	short_unlock(&txns->lock);
+	return error;
+}
+
 int txn_commit(struct fsc_ctx *ctx, struct txns *txns)
 {
 	uint64_t id = txn_last_changed(txns);
 	struct sync_wait sw;
+
+	if (has_error(txns))
+		return -EIO;
 
 	sync_wait_init(&sw, ctx->thread);
 	if (!id || !txn_wait_durable(txns, id, &sw.waiter))
