@@ -182,7 +182,8 @@ static int extent_written(struct txn_handle *h, struct piece *p, uint64_t added,
 {
 	struct fsc_inode *inode = p->inode;
 	const struct volume_geometry *geo = &inode->subvol->vol->geo;
-	uint64_t end = written_up_to(p), old_end;
+	/* First the size: a write has dirty pages before it moves the end. */
+	uint64_t size = inode_size(inode), end = MIN(written_up_to(p), size), old_end;
 	int ret = 0;
 
 	short_lock(&inode->attr_lock);

@@ -68,8 +68,10 @@ static int new_block(struct tree_writer *w, struct tree_root *root, uint8_t leve
 	if (ret)
 		return ret;
 	*out = meta_create(root->mc, logical, w->generation, level);
-	if (!*out)
+	if (!*out) {
+		w->ops->broken(w, -ENOMEM);
 		return -ENOMEM;
+	}
 	init_header(w, root, *out);
 	w->ops->block_dirtied(w, *out);
 	return 0;
@@ -123,6 +125,7 @@ static int copy_block(struct tree_writer *w, struct tree_root *root, struct mblo
 	PUT(block_header_mut(copy->data), nritems, block_nritems(old->data));
 	ret = w->ops->block_copied(w, root, old, copy, &share);
 	if (ret) {
+		w->ops->broken(w, ret);
 		meta_put(copy);
 		return ret;
 	}

@@ -71,6 +71,8 @@ struct tree_writer_ops {
 	 * another try makes sense. Not called with FSC_NOWAIT. 0 or an error.
 	 */
 	int (*wait)(struct tree_writer *w);
+	/* A block was left half made: what the writer has changed must never come to the disk. */
+	void (*broken)(struct tree_writer *w, int error);
 	/* root's address, level or generation has changed. */
 	void (*root_changed)(struct tree_writer *w, struct tree_root *root);
 };

@@ -57,7 +57,10 @@ static int op_alloc_block(struct tree_writer *w, struct tree_root *root, uint8_t
 	if (!is_system)
 		use_reservation(h, node_bytes);
 	change.logical = *logical;
-	return extent_ref_change(&h->txn->extents, &change);
+	ret = extent_ref_change(&h->txn->extents, &change);
+	if (ret)
+		space_free_unused(h->txns->config.space, *logical, node_bytes);
+	return ret;
 }
 
 static int op_share_info(struct tree_writer *w, struct tree_root *root, struct mblock *old,
@@ -151,6 +154,11 @@ static void op_block_dirtied(struct tree_writer *w, struct mblock *block)
 		txn_set_error(h->txns, -ENOMEM);
 }
 
+static void op_broken(struct tree_writer *w, int error)
+{
+	txn_set_error(handle_of(w)->txns, error);
+}
+
 static int op_wait(struct tree_writer *w)
 {
 	struct txn_handle *h = handle_of(w);
@@ -185,5 +193,6 @@ const struct tree_writer_ops txn_tree_ops = {
 	.free_block = op_free_block,
 	.block_dirtied = op_block_dirtied,
 	.wait = op_wait,
+	.broken = op_broken,
 	.root_changed = op_root_changed,
 };

@@ -175,6 +175,12 @@ static void fake_dirtied(struct tree_writer *w, struct mblock *block)
 	unlock_volume();
 }
 
+static void volume_broken(struct tree_writer *w, int error)
+{
+	(void)w;
+	fail_msg("a tree was left half changed: %d", error);
+}
+
 static void fake_root_changed(struct tree_writer *w, struct tree_root *root)
 {
 	(void)w;
@@ -187,6 +193,7 @@ static const struct tree_writer_ops fake_ops = {
 	.block_copied = fake_copied,
 	.free_block = fake_free,
 	.block_dirtied = fake_dirtied,
+	.broken = volume_broken,
 	.root_changed = fake_root_changed,
 };
 

@@ -98,6 +98,12 @@ static void fake_dirtied(struct tree_writer *w, struct mblock *block)
 	t.dirty[t.n_dirty++] = block;
 }
 
+static void fake_broken(struct tree_writer *w, int error)
+{
+	(void)w;
+	fail_msg("broken: %d", error);
+}
+
 static void fake_root_changed(struct tree_writer *w, struct tree_root *root)
 {
 	(void)w;
@@ -110,6 +116,7 @@ static const struct tree_writer_ops fake_ops = {
 	.block_copied = fake_copied,
 	.free_block = fake_free,
 	.block_dirtied = fake_dirtied,
+	.broken = fake_broken,
 	.root_changed = fake_root_changed,
 };
 
