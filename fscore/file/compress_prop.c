@@ -156,7 +156,7 @@ int compress_prop_inherited(
 	short_unlock(&dir->attr_lock);
 	/* To others it means nothing. */
 	if (!(dir_flags & BTRFS_INODE_COMPRESS) || !can_compress(inode->flags) ||
-		!(S_ISREG(inode->attr.mode) || S_ISDIR(inode->attr.mode)))
+		!(S_ISREG(inode->type) || S_ISDIR(inode->type)))
 		return 0;
 	ret = read_prop(ctx, dir);
 	short_lock(&dir->attr_lock);

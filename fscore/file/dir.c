@@ -15,7 +15,7 @@
 
 static int check_dir(const struct fsc_inode *dir)
 {
-	return S_ISDIR(dir->attr.mode) ? 0 : -ENOTDIR;
+	return S_ISDIR(dir->type) ? 0 : -ENOTDIR;
 }
 
 /* ------------------------------------------------------------------ lookup */

@@ -59,7 +59,7 @@ static int check_name(const char *name, size_t len)
 /* What can be said before anything is looked at or locked. */
 static int check_change(const struct fsc_inode *dir, const char *name, size_t len)
 {
-	int ret = S_ISDIR(dir->attr.mode) ? 0 : -ENOTDIR;
+	int ret = S_ISDIR(dir->type) ? 0 : -ENOTDIR;
 
 	if (!ret)
 		ret = check_name(name, len);
@@ -151,6 +151,7 @@ static void fill_new(struct fsc_inode *inode, struct fsc_inode *dir, const struc
 		.ctime = now,
 		.btime = now,
 	};
+	inode->type = n->mode & S_IFMT;
 	if (S_ISDIR(n->mode))
 		inode->next_index = 2;
 	if (n->target) {
@@ -350,7 +351,7 @@ static int link_locked(struct fsc_ctx *ctx, struct fsc_inode *inode, struct fsc_
 		.name = name,
 		.len = len,
 		.ino = inode->ino,
-		.type = type_of(inode->attr.mode)};
+		.type = type_of(inode->type)};
 	struct btrfs_key places[NAME_PLACES];
 	struct fsc_time now = time_now();
 	struct txn_handle h;
@@ -425,7 +426,7 @@ int fsc_link(struct fsc_ctx *ctx, struct fsc_inode *inode, struct fsc_inode *dir
 
 	if (ret)
 		return ret;
-	if (S_ISDIR(inode->attr.mode))
+	if (S_ISDIR(inode->type))
 		return -EPERM;
 	if (inode->subvol != dir->subvol)
 		return -EXDEV;
@@ -538,7 +539,7 @@ int fsc_unlink(struct fsc_ctx *ctx, struct fsc_inode *dir, const char *name, siz
 	if (ret)
 		return ret;
 	ret = find_name(ctx, dir, name, name_len, &f);
-	if (!ret && S_ISDIR(f.inode->attr.mode))
+	if (!ret && S_ISDIR(f.inode->type))
 		ret = -EISDIR;
 	if (!ret)
 		ret = remove_locked(ctx, dir, &f);
@@ -583,7 +584,7 @@ static int rmdir_once(struct fsc_ctx *ctx, struct fsc_inode *dir, const char *na
 	if (ret)
 		return ret;
 	ret = find_name(ctx, dir, name, len, f);
-	if (!ret && !S_ISDIR(f->inode->attr.mode))
+	if (!ret && !S_ISDIR(f->inode->type))
 		ret = -ENOTDIR;
 	if (!ret && !long_trylock_write(&f->inode->op_lock)) {
 		ret = -EBUSY;
@@ -656,7 +657,7 @@ static int check_not_below(
 /* Whether what is at the new name can be replaced by what is at the old one. */
 static int check_replace(const struct rename *r)
 {
-	bool from_dir = S_ISDIR(r->from.inode->attr.mode), to_dir = S_ISDIR(r->to.inode->attr.mode);
+	bool from_dir = S_ISDIR(r->from.inode->type), to_dir = S_ISDIR(r->to.inode->type);
 
 	if (from_dir && !to_dir)
 		return -ENOTDIR;
@@ -752,9 +753,9 @@ static int rename_found(struct fsc_ctx *ctx, struct rename *r)
 		return ret;
 	if (r->to.inode == r->from.inode)
 		return 0; /* two names of one file: nothing happens */
-	if (S_ISDIR(r->from.inode->attr.mode) && r->from_dir != r->to_dir)
+	if (S_ISDIR(r->from.inode->type) && r->from_dir != r->to_dir)
 		ret = check_not_below(ctx, r->to_dir, r->from.inode);
-	if (!ret && r->to.inode && S_ISDIR(r->to.inode->attr.mode)) {
+	if (!ret && r->to.inode && S_ISDIR(r->to.inode->type)) {
 		/* So that nothing comes into the directory that is about to go. */
 		victim_locked =
 			r->to.inode != r->from_dir && long_trylock_write(&r->to.inode->op_lock);

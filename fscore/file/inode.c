@@ -155,6 +155,7 @@ static int read_inode(struct fsc_ctx *ctx, struct fsc_inode *inode)
 
 	if (ino == FSC_INO_STUB) {
 		inode_stub_attr(sv, attr);
+		inode->type = S_IFDIR;
 		return 0;
 	}
 	/* What is below are the internal files of the free space cache and such. */
@@ -168,6 +169,7 @@ static int read_inode(struct fsc_ctx *ctx, struct fsc_inode *inode)
 
 		inode_item_attr(sv, ino, item, attr);
 		attr->has_acl = may_have_acl(&path, ino);
+		inode->type = attr->mode & S_IFMT;
 		inode->flags = GET(item, flags);
 		inode->disk_size = attr->size_bytes;
 		inode->used_bytes = GET(item, nbytes);

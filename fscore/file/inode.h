@@ -32,6 +32,7 @@ struct fsc_inode {
 	/* immutable */
 	struct subvol *subvol;
 	uint64_t ino;
+	uint32_t type; /* S_IFMT bits */
 	/*
 	 * RANK_INODE_OP, for writing: held over a change of names in this directory, or of this
 	 * file's size, content or attributes.
@@ -43,7 +44,7 @@ struct fsc_inode {
 	bool is_new;		/* not in the table yet */
 	struct fsc_inode *next; /* hash chain */
 	struct fsc_inode *newer, *older;
-	/* guarded by attr_lock (short, RANK_INODE_ATTR); the file type in mode is immutable */
+	/* guarded by attr_lock (short, RANK_INODE_ATTR) */
 	struct short_lock attr_lock;
 	struct fsc_attr attr;
 	uint64_t flags;	     /* BTRFS_INODE_* */

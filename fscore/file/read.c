@@ -800,9 +800,9 @@ int fsc_read(struct fsc_ctx *ctx, struct fsc_inode *inode, struct fsc_read *rd)
 	int ret;
 
 	rd->impl = NULL;
-	if (S_ISDIR(inode->attr.mode))
+	if (S_ISDIR(inode->type))
 		return fail_read(rd, -EISDIR);
-	if (!S_ISREG(inode->attr.mode) || rd->len_bytes > FSC_READ_MAX)
+	if (!S_ISREG(inode->type) || rd->len_bytes > FSC_READ_MAX)
 		return fail_read(rd, -EINVAL);
 	if (clamp(inode, rd))
 		return 0;

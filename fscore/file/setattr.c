@@ -208,9 +208,9 @@ static int check_setattr(struct fsc_inode *inode, const struct fsc_setattr *set)
 
 	if (ret || !(set->mask & FSC_SET_SIZE))
 		return ret;
-	if (S_ISDIR(inode->attr.mode))
+	if (S_ISDIR(inode->type))
 		return -EISDIR;
-	if (!S_ISREG(inode->attr.mode))
+	if (!S_ISREG(inode->type))
 		return -EINVAL;
 	return set->size_bytes > FILE_SIZE_MAX ? -EFBIG : 0;
 }
@@ -238,7 +238,7 @@ static int setattr_locked(
 	bool has_verifier = false;
 	int ret = check_state(inode, set);
 
-	if (!ret && S_ISREG(inode->attr.mode))
+	if (!ret && S_ISREG(inode->type))
 		ret = verifier_exists(ctx, inode, &has_verifier);
 	if (!ret && has_verifier && (ctx->flags & FSC_NOWAIT)) {
 		ctx->blocked = FSC_BLOCKED_TXN;

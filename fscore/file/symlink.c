@@ -40,7 +40,7 @@ int fsc_readlink(struct fsc_ctx *ctx, struct fsc_inode *inode, char *buf, size_t
 	unsigned n;
 	int ret;
 
-	if (!S_ISLNK(inode->attr.mode))
+	if (!S_ISLNK(inode->type))
 		return -EINVAL;
 	ret = file_map(ctx, inode, 0, sector_bytes, &seg, 1, &n);
 	if (ret)

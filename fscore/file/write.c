@@ -196,9 +196,9 @@ static int write_locked(
 
 static int check_write(struct fsc_inode *inode, uint64_t file_off, uint64_t len)
 {
-	if (S_ISDIR(inode->attr.mode))
+	if (S_ISDIR(inode->type))
 		return -EISDIR;
-	if (!S_ISREG(inode->attr.mode) || len > FSC_READ_MAX)
+	if (!S_ISREG(inode->type) || len > FSC_READ_MAX)
 		return -EINVAL;
 	if (file_off > FILE_SIZE_MAX || len > FILE_SIZE_MAX - file_off)
 		return -EFBIG;
