@@ -85,13 +85,9 @@ void rpc_peer_close(struct rpc_peer *peer)
 	outq_clear(&peer->out, &peer->loop->out_pool);
 }
 
-const struct export_rules *rpc_peer_rules(struct rpc_peer *peer, const struct export *e)
+const struct export_rules *rpc_peer_rules(const struct rpc_peer *peer, const struct export *e)
 {
-	if (peer->last_export != e) {
-		peer->last_rules = export_match(e, &peer->addr);
-		peer->last_export = e;
-	}
-	return peer->last_rules;
+	return export_match(e, &peer->addr);
 }
 
 /* ---------------------------------------------------------------- replies */

@@ -56,10 +56,6 @@ struct rpc_peer {
 	 * when a request of a closed peer has ended. Must not free the peer.
 	 */
 	void (*ready)(struct rpc_peer *peer);
-
-	/* The rules of the export that was used last. */
-	const struct export *last_export;
-	const struct export_rules *last_rules;
 };
 
 void rpc_peer_init(struct rpc_peer *peer, struct rpc_loop *loop, const struct net_addr *addr,
@@ -69,7 +65,7 @@ void rpc_peer_init(struct rpc_peer *peer, struct rpc_loop *loop, const struct ne
 void rpc_peer_close(struct rpc_peer *peer);
 
 /* The rules that hold for the peer in an export; NULL: no access. */
-const struct export_rules *rpc_peer_rules(struct rpc_peer *peer, const struct export *e);
+const struct export_rules *rpc_peer_rules(const struct rpc_peer *peer, const struct export *e);
 
 /* A record. A request that outlives rpc_dispatch() copies it, or takes it over. */
 struct rpc_input {
