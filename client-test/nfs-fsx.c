@@ -92,7 +92,7 @@ static void do_write(void)
 	if (!len)
 		return;
 	if (len > max_write)
-		op.len = len = max_write;
+		op.len = max_write;
 	op.how = below(16) ? HOW_UNSTABLE : 1 + (uint32_t)below(2);
 	call(&op, &res);
 	data_fill(op.data, 0, model + off, res.count);

@@ -62,6 +62,8 @@ struct delayed_head {
 	size_t n_refs;
 };
 
+TAILQ_HEAD(delayed_head_list, delayed_head);
+
 /* Waits for the head that is running now; embed it. */
 struct delayed_waiter {
 	struct delayed_waiter *next;
@@ -74,7 +76,7 @@ struct delayed_refs {
 	struct delayed_head **heads; /* by address */
 	struct delayed_ref **refs;   /* by address and key */
 	size_t n_buckets;	     /* of each, a power of two */
-	TAILQ_HEAD(, delayed_head) order;
+	struct delayed_head_list order;
 	size_t n_heads, n_refs;
 	bool running; /* a head is */
 	struct delayed_waiter *waiters;

@@ -377,12 +377,14 @@ static int drop_ref(const struct ref_job *job)
 
 /* ------------------------------------------------------------------- running */
 
-/* Data that has come and gone in one transaction: no item, but checksums. */
+/* What has come and gone in one transaction: no item; but data has checksums. */
 static int free_unborn(const struct ref_job *job)
 {
 	const struct delayed_head *h = job->head;
-	int ret = csum_delete(job->w, job->e->csum_tree, job->e->geo, h->logical, h->bytes);
+	int ret = 0;
 
+	if (h->is_data)
+		ret = csum_delete(job->w, job->e->csum_tree, job->e->geo, h->logical, h->bytes);
 	if (!ret)
 		space_free_unused(job->e->space, h->logical, h->bytes);
 	return ret;
@@ -398,6 +400,9 @@ static int run_head(struct tree_writer *w, struct extents *e, struct delayed_hea
 	int ret = space_load_group(w->ctx, e->space, head->logical);
 
 	delayed_head_take(e->refs, head, &is_new, &new_flags);
+	/* Before references go: the last of them takes the item along. */
+	if (!ret && !is_new && new_flags)
+		ret = set_flags(&job, new_flags);
 	while (!ret && (!limited || *budget) &&
 		delayed_ref_take(e->refs, head, &job.key, &job.count)) {
 		job.type = ref_type(head->is_data, &job.key);
@@ -409,15 +414,11 @@ static int run_head(struct tree_writer *w, struct extents *e, struct delayed_hea
 			ret = add_ref(&job);
 		else
 			ret = drop_ref(&job);
-		if (is_new)
-			new_flags = 0;
 		is_new = false;
 		*budget -= *budget > 0;
 	}
-	if (!ret && is_new && head->is_data)
+	if (!ret && is_new)
 		ret = free_unborn(&job);
-	else if (!ret && new_flags)
-		ret = set_flags(&job, new_flags);
 	return ret;
 }
 

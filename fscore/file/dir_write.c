@@ -527,27 +527,6 @@ static int needs_to_wait(struct fsc_ctx *ctx)
 	return -EAGAIN;
 }
 
-int fsc_unlink(struct fsc_ctx *ctx, struct fsc_inode *dir, const char *name, size_t name_len)
-{
-	struct found_name f = {0};
-	int ret = check_change(dir, name, name_len);
-
-	if (!ret)
-		ret = needs_to_wait(ctx);
-	if (!ret)
-		ret = lock_dir(ctx, dir);
-	if (ret)
-		return ret;
-	ret = find_name(ctx, dir, name, name_len, &f);
-	if (!ret && S_ISDIR(f.inode->type))
-		ret = -EISDIR;
-	if (!ret)
-		ret = remove_locked(ctx, dir, &f);
-	inode_unlock(dir);
-	fsc_inode_put(f.inode);
-	return ret;
-}
-
 /* A directory without entries; with its lock held, so that none can come. */
 static int check_empty(struct fsc_inode *dir)
 {
@@ -560,9 +539,9 @@ static int check_empty(struct fsc_inode *dir)
 }
 
 /*
- * A directory that goes is locked beside the one that holds it, which is against the order at
- * times: so it is only tried. When another thread holds it, everything is let go, that lock
- * waited for, and all done again (with FSC_NOWAIT: -EAGAIN).
+ * What goes is locked beside the directory that holds it, which is against the order at times:
+ * so it is only tried. When another thread holds it, everything is let go, that lock waited for,
+ * and all done again (with FSC_NOWAIT: -EAGAIN).
  */
 static int wait_for_victim(struct fsc_ctx *ctx, struct fsc_inode *victim)
 {
@@ -575,21 +554,24 @@ static int wait_for_victim(struct fsc_ctx *ctx, struct fsc_inode *victim)
 	return 0;
 }
 
-/* -EBUSY: f->inode is locked by another thread. */
-static int rmdir_once(struct fsc_ctx *ctx, struct fsc_inode *dir, const char *name, size_t len,
-	struct found_name *f)
+/*
+ * Removes a name, with what it leads to locked, so that nothing is written to it or linked to it
+ * meanwhile. -EBUSY: f->inode is locked by another thread.
+ */
+static int remove_once(struct fsc_ctx *ctx, struct fsc_inode *dir, const char *name, size_t len,
+	bool directory, struct found_name *f)
 {
 	int ret = lock_dir(ctx, dir);
 
 	if (ret)
 		return ret;
 	ret = find_name(ctx, dir, name, len, f);
-	if (!ret && !S_ISDIR(f->inode->type))
-		ret = -ENOTDIR;
+	if (!ret && directory != !!S_ISDIR(f->inode->type))
+		ret = directory ? -ENOTDIR : -EISDIR;
 	if (!ret && !long_trylock_write(&f->inode->op_lock)) {
 		ret = -EBUSY;
 	} else if (!ret) {
-		ret = check_empty(f->inode);
+		ret = directory ? check_empty(f->inode) : 0;
 		if (!ret)
 			ret = remove_locked(ctx, dir, f);
 		long_unlock(&f->inode->op_lock);
@@ -598,7 +580,8 @@ static int rmdir_once(struct fsc_ctx *ctx, struct fsc_inode *dir, const char *na
 	return ret;
 }
 
-int fsc_rmdir(struct fsc_ctx *ctx, struct fsc_inode *dir, const char *name, size_t name_len)
+static int remove_name(struct fsc_ctx *ctx, struct fsc_inode *dir, const char *name,
+	size_t name_len, bool directory)
 {
 	int ret = check_change(dir, name, name_len);
 	bool again;
@@ -610,7 +593,7 @@ int fsc_rmdir(struct fsc_ctx *ctx, struct fsc_inode *dir, const char *name, size
 	while (again) {
 		struct found_name f = {0};
 
-		ret = rmdir_once(ctx, dir, name, name_len, &f);
+		ret = remove_once(ctx, dir, name, name_len, directory, &f);
 		again = ret == -EBUSY;
 		if (again)
 			ret = wait_for_victim(ctx, f.inode);
@@ -618,6 +601,16 @@ int fsc_rmdir(struct fsc_ctx *ctx, struct fsc_inode *dir, const char *name, size
 		fsc_inode_put(f.inode);
 	}
 	return ret;
+}
+
+int fsc_unlink(struct fsc_ctx *ctx, struct fsc_inode *dir, const char *name, size_t name_len)
+{
+	return remove_name(ctx, dir, name, name_len, false);
+}
+
+int fsc_rmdir(struct fsc_ctx *ctx, struct fsc_inode *dir, const char *name, size_t name_len)
+{
+	return remove_name(ctx, dir, name, name_len, true);
 }
 
 /* ----------------------------------------------------------------------- rename */
@@ -755,8 +748,8 @@ static int rename_found(struct fsc_ctx *ctx, struct rename *r)
 		return 0; /* two names of one file: nothing happens */
 	if (S_ISDIR(r->from.inode->type) && r->from_dir != r->to_dir)
 		ret = check_not_below(ctx, r->to_dir, r->from.inode);
-	if (!ret && r->to.inode && S_ISDIR(r->to.inode->type)) {
-		/* So that nothing comes into the directory that is about to go. */
+	if (!ret && r->to.inode) {
+		/* So that nothing comes into what is about to go. */
 		victim_locked =
 			r->to.inode != r->from_dir && long_trylock_write(&r->to.inode->op_lock);
 		if (!victim_locked)

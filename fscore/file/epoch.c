@@ -8,11 +8,16 @@ unsigned epoch_enter(struct fsc_volume *vol)
 	struct read_epochs *e = &vol->epochs;
 	unsigned epoch = atomic_load(&e->current);
 
-	/*
-	 * If the turn comes between these two, this read counts in the old epoch and begins after
-	 * the turn: it holds up nobody for longer than itself, and sees nothing old.
-	 */
 	atomic_fetch_add(&e->n_reads[epoch], 1);
+	/*
+	 * If the turn has come between these two, the next turn would not wait for this read: it
+	 * must count in the epoch that is current while it looks.
+	 */
+	while (atomic_load(&e->current) != epoch) {
+		epoch_exit(vol, epoch);
+		epoch = atomic_load(&e->current);
+		atomic_fetch_add(&e->n_reads[epoch], 1);
+	}
 	return epoch;
 }
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/util.h"
+#include "fscore/file/inode_write.h"
 #include "fscore/tree/leaf.h"
 
 /* What an extent item says, copied out of the leaf. */
@@ -387,10 +388,10 @@ int extents_mark_written(struct txn_handle *h, struct fsc_inode *inode, uint64_t
 
 /*
  * The run of the inode's items from the path on that go together: at most max, in one leaf.
- * Their data references are collected.
+ * Their data references are collected; *used is what the file's used bytes shrink by.
  */
 static unsigned collect_run(const struct tree_path *path, struct fsc_inode *inode, unsigned max,
-	struct item *data, unsigned *n_data)
+	struct item *data, unsigned *n_data, uint64_t *used)
 {
 	const void *leaf = path->block[0]->data;
 	uint32_t n = block_nritems(leaf);
@@ -398,6 +399,7 @@ static unsigned collect_run(const struct tree_path *path, struct fsc_inode *inod
 	unsigned run = 0;
 
 	*n_data = 0;
+	*used = 0;
 	for (; at.slot[0] < n && run < max; at.slot[0]++, run++) {
 		struct btrfs_key key = path_key(&at);
 
@@ -406,6 +408,7 @@ static unsigned collect_run(const struct tree_path *path, struct fsc_inode *inod
 		if (key.type != BTRFS_EXTENT_DATA_KEY)
 			continue;
 		data[*n_data] = read_item(&at, inode->subvol->vol->geo.sector_bytes);
+		*used += used_in(&data[*n_data], 0, UINT64_MAX);
 		*n_data += data[*n_data].disk_logical != 0;
 	}
 	return run;
@@ -450,6 +453,7 @@ int inode_items_delete(
 		struct item data[AT_ONCE];
 		struct btrfs_key key;
 		unsigned run, n_data;
+		uint64_t used;
 		int ret = find_last_run(h, inode, &key);
 
 		*done = ret == 1;
@@ -462,7 +466,7 @@ int inode_items_delete(
 			path_release(&path);
 			continue;
 		}
-		run = collect_run(&path, inode, AT_ONCE, data, &n_data);
+		run = collect_run(&path, inode, AT_ONCE, data, &n_data, &used);
 		ret = path_delete_items(&h->w, &path, run);
 		path_release(&path);
 		for (unsigned i = 0; !ret && i < n_data; i++)
@@ -470,6 +474,11 @@ int inode_items_delete(
 		if (ret)
 			return ret;
 		gone += run;
+		short_lock(&inode->attr_lock);
+		inode->used_bytes -= MIN(used, inode->used_bytes);
+		short_unlock(&inode->attr_lock);
+		/* As long as there is an item, it says what is left. */
+		inode_mark_dirty(h, inode);
 	}
 	return 0;
 }

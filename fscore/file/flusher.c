@@ -24,9 +24,10 @@
 #include "fscore/file/writeback.h"
 #include "fscore/io/thread.h"
 
-#define MAX_PIECES   16u /* on their way at once */
-#define DIRTY_AGE_NS 5000000000u
-#define DELETE_BATCH 2000u /* items of a dead inode in one transaction */
+#define MAX_PIECES    16u /* on their way at once */
+#define DIRTY_AGE_NS  5000000000u
+#define DELETE_BATCH  200u /* items of a dead inode in one transaction */
+#define DEAD_RETRY_NS 500000000u
 
 TAILQ_HEAD(piece_list, piece);
 
@@ -36,6 +37,7 @@ struct flusher {
 	struct fsc_ctx ctx;
 	struct compressor *compressor; /* NULL: no memory for it, so nothing is compressed */
 	unsigned n_pieces;
+	uint64_t dead_due_ns;	   /* not before that are dead inodes tried again */
 	struct piece_list written; /* on disk, not in the trees yet */
 };
 
@@ -320,7 +322,7 @@ static struct piece *take_piece(struct flusher *f, struct fsc_inode *inode, int 
 	if (!p)
 		return NULL;
 	short_lock(&inode->owner.lock);
-	page = next_to_write(inode, &at);
+	page = inode->is_dead ? NULL : next_to_write(inode, &at);
 	if (page)
 		p->file_off = at << f->vol->pages.page_shift;
 	while (page && p->n_pages < max_pages) {
@@ -362,13 +364,15 @@ static void shorten_piece(struct piece *p, unsigned n_pages)
 	for (unsigned i = n_pages; i < p->n_pages; i++) {
 		page_index_remove(&inode->writing, first + i);
 		/* Written anew meanwhile: that page counts, this one does not. */
-		if (page_index_lookup(&inode->dirty, first + i) ||
-			page_index_insert(&inode->dirty, first + i, p->pages[i])) {
-			page_pool_put(pool, 1, &p->pages[i]);
-			lost++;
-		} else {
-			inode->n_dirty++;
+		if (!inode->is_dead && !page_index_lookup(&inode->dirty, first + i)) {
+			if (!page_index_insert(&inode->dirty, first + i, p->pages[i])) {
+				inode->n_dirty++;
+				continue;
+			}
+			inode->write_error = -ENOMEM;
 		}
+		page_pool_put(pool, 1, &p->pages[i]);
+		lost++;
 	}
 	short_unlock(&inode->owner.lock);
 	p->n_pages = n_pages;
@@ -578,7 +582,7 @@ static struct fsc_inode *pick_dead(struct flusher *f)
 static int delete_batch(struct flusher *f, struct fsc_inode *inode, bool *done)
 {
 	struct txn_handle h;
-	int ret = txn_join(&f->ctx, &f->fw->txns, 64, TXN_USE_GLOBAL, &h);
+	int ret = txn_join(&f->ctx, &f->fw->txns, 4, TXN_USE_GLOBAL, &h);
 
 	if (ret)
 		return ret;
@@ -599,6 +603,9 @@ static void delete_dead(struct flusher *f)
 
 	if (!inode)
 		return;
+	short_lock(&inode->owner.lock);
+	inode->is_dead = true;
+	short_unlock(&inode->owner.lock);
 	dirty_discard(inode, 0);
 	/* What is on its way would come back. */
 	while (inode->n_writing) {
@@ -606,7 +613,12 @@ static void delete_dead(struct flusher *f)
 		if (inode->n_writing)
 			fsc_thread_wait(f->ctx.thread);
 	}
-	if (delete_batch(f, inode, &done) || done)
+	if (delete_batch(f, inode, &done)) {
+		/* No space or memory now: later. After an abort, its orphan item is still there. */
+		f->dead_due_ns = clock_now_ns() + DEAD_RETRY_NS;
+		done = !fs_writable(f->vol);
+	}
+	if (done)
 		fsc_inode_put(inode);
 	else
 		flusher_delete(inode);
@@ -614,14 +626,20 @@ static void delete_dead(struct flusher *f)
 
 /* ------------------------------------------------------------------------- main */
 
-static bool has_dead(struct flusher *f)
+/* Whether there are dead inodes to be deleted now; else *wait_ns may become shorter. */
+static bool has_dead(struct flusher *f, uint64_t *wait_ns)
 {
+	uint64_t now = clock_now_ns();
 	bool has;
 
 	short_lock(&f->fw->lock);
 	has = !TAILQ_EMPTY(&f->fw->dead_inodes);
 	short_unlock(&f->fw->lock);
-	return has;
+	if (!has || now >= f->dead_due_ns)
+		return has;
+	if (!*wait_ns || *wait_ns > f->dead_due_ns - now)
+		*wait_ns = f->dead_due_ns - now;
+	return false;
 }
 
 /* One round. False: there is nothing to do for wait_ns (0: until it is woken). */
@@ -638,7 +656,7 @@ static bool work(struct flusher *f, uint64_t *wait_ns)
 		insert_written(f);
 		did = true;
 	}
-	if (has_dead(f)) {
+	if (has_dead(f, wait_ns)) {
 		delete_dead(f);
 		did = true;
 	}

@@ -344,8 +344,11 @@ void fsc_inode_ref(struct fsc_inode *inode)
 
 void fsc_inode_put(struct fsc_inode *inode)
 {
-	if (inode)
-		atomic_fetch_sub_explicit(&inode->refs, 1, memory_order_release);
+	if (!inode || atomic_fetch_sub_explicit(&inode->refs, 1, memory_order_acq_rel) != 1)
+		return;
+	/* Never was in the table: an orphan of an earlier life. */
+	if (inode->is_new)
+		free_inode(inode);
 }
 
 void fsc_inode_attr(struct fsc_inode *inode, struct fsc_attr *out)

@@ -69,8 +69,9 @@ struct fsc_inode {
 	struct page_index dirty;   /* the pages to be written */
 	struct page_index writing; /* those that are on their way */
 	uint64_t n_dirty;
-	unsigned n_writing;		    /* pieces on their way to the disk and into the trees */
-	int write_error;		    /* not told yet to a sync */
+	unsigned n_writing; /* pieces on their way to the disk and into the trees */
+	bool is_dead;	    /* its items are being deleted: nothing is to be written any more */
+	int write_error;    /* not told yet to a sync */
 	struct inode_sync *syncs;	    /* wait until nothing is to be written */
 	struct inode_waiter *write_waiters; /* wait until n_writing is 0 */
 	uint64_t first_dirty_ns;

@@ -32,6 +32,16 @@ void inode_unlock(struct fsc_inode *inode)
 	long_unlock(&inode->op_lock);
 }
 
+bool inode_is_unlinked(struct fsc_inode *inode)
+{
+	bool unlinked;
+
+	short_lock(&inode->attr_lock);
+	unlinked = inode->unlinked;
+	short_unlock(&inode->attr_lock);
+	return unlinked;
+}
+
 struct fsc_time time_now(void)
 {
 	struct timespec ts;
@@ -73,6 +83,7 @@ void inode_mark_dirty(struct txn_handle *h, struct fsc_inode *inode)
 		inode->is_dirty = true;
 		fsc_inode_ref(inode);
 		TAILQ_INSERT_TAIL(&w->dirty_inodes, inode, dirty_link);
+		atomic_fetch_add_explicit(&w->txns.owed_blocks, 1, memory_order_relaxed);
 	}
 	short_unlock(&w->lock);
 }
@@ -85,6 +96,7 @@ static struct fsc_inode *pop_dirty(struct fs_writing *w)
 	inode = TAILQ_FIRST(&w->dirty_inodes);
 	if (inode) {
 		TAILQ_REMOVE(&w->dirty_inodes, inode, dirty_link);
+		atomic_fetch_sub_explicit(&w->txns.owed_blocks, 1, memory_order_relaxed);
 		inode->is_dirty = false;
 	}
 	short_unlock(&w->lock);

@@ -16,6 +16,9 @@ int inode_check_writable(const struct fsc_inode *inode);
 int inode_lock(struct fsc_ctx *ctx, struct fsc_inode *inode);
 void inode_unlock(struct fsc_inode *inode);
 
+/* Whether it has lost its last name; to be asked with op_lock held. */
+bool inode_is_unlinked(struct fsc_inode *inode);
+
 /* The time now, in the resolution of the disk. */
 struct fsc_time time_now(void);
 

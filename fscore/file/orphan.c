@@ -2,6 +2,7 @@
 #include "fscore/file/orphan.h"
 
 #include <errno.h>
+#include <sys/stat.h>
 
 #include "base/util.h"
 #include "fscore/file/extent_write.h"
@@ -46,13 +47,15 @@ static bool can_go_now(struct fsc_inode *inode)
 {
 	bool idle, small;
 
-	short_lock(&inode->owner.lock);
-	idle = !inode->n_writing;
-	short_unlock(&inode->owner.lock);
 	short_lock(&inode->attr_lock);
 	small = inode->used_bytes < DELETE_NOW_BYTES;
 	short_unlock(&inode->attr_lock);
-	return idle && small;
+	short_lock(&inode->owner.lock);
+	idle = !inode->n_writing && small;
+	/* Nothing may come on its way between here and the deletion. */
+	inode->is_dead |= idle;
+	short_unlock(&inode->owner.lock);
+	return idle;
 }
 
 int inode_delete(struct txn_handle *h, struct fsc_inode *inode)
@@ -72,6 +75,8 @@ int inode_delete(struct txn_handle *h, struct fsc_inode *inode)
 		return ret;
 	ret = orphan_add(h, inode->subvol, inode->ino);
 	if (!ret) {
+		/* The item, as far as it is still there, says that there are no links. */
+		inode_mark_dirty(h, inode);
 		fsc_inode_ref(inode);
 		flusher_delete(inode);
 	}
@@ -96,15 +101,27 @@ static int next_orphan(struct fsc_ctx *ctx, struct subvol *sv, uint64_t *ino)
 	return ret;
 }
 
-/* Whether the inode has really lost its names: old kernels used orphan items for truncation, too. */
-static int is_dead(struct fsc_ctx *ctx, struct subvol *sv, uint64_t ino, bool *dead)
+/*
+ * Reads what there is of an orphan; *dead: it has really lost its names. Old kernels used orphan
+ * items for truncation, too.
+ */
+static int read_orphan(struct fsc_ctx *ctx, struct fsc_inode *inode, bool *dead)
 {
-	struct btrfs_key key = key_make(ino, BTRFS_INODE_ITEM_KEY, 0);
+	struct btrfs_key key = key_make(inode->ino, BTRFS_INODE_ITEM_KEY, 0);
 	struct tree_path path = PATH_INIT;
-	int ret = tree_search(ctx, &sv->root, &key, &path);
+	int ret = tree_search(ctx, &inode->subvol->root, &key, &path);
 
-	*dead = ret == 1 ||
-		(ret == 0 && !GET((const struct btrfs_inode_item *)path_data(&path), nlink));
+	*dead = true;
+	if (ret == 0) {
+		const struct btrfs_inode_item *item = path_data(&path);
+
+		inode_item_attr(inode->subvol, inode->ino, item, &inode->attr);
+		inode->type = inode->attr.mode & S_IFMT;
+		inode->flags = GET(item, flags);
+		inode->disk_size = inode->attr.size_bytes;
+		inode->used_bytes = GET(item, nbytes);
+		*dead = inode->attr.nlink == 0;
+	}
 	path_release(&path);
 	return MIN(ret, 0);
 }
@@ -115,18 +132,20 @@ int orphans_resume(struct fsc_ctx *ctx, struct subvol *sv)
 	int ret;
 
 	while (!(ret = next_orphan(ctx, sv, &ino))) {
-		struct fsc_inode *inode;
-		bool dead;
+		struct fsc_inode *inode = inode_alloc(sv, ino);
+		bool dead = false;
 
-		ret = is_dead(ctx, sv, ino, &dead);
-		if (ret)
-			return ret;
-		if (!dead)
-			continue;
-		inode = inode_alloc(sv, ino);
 		if (!inode)
 			return -ENOMEM;
+		ret = read_orphan(ctx, inode, &dead);
+		if (ret || !dead) {
+			inode_free_new(inode);
+			if (ret)
+				return ret;
+			continue;
+		}
 		inode->unlinked = true;
+		inode->attr.nlink = 0;
 		flusher_delete(inode);
 	}
 	return MIN(ret, 0);

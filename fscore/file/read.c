@@ -818,7 +818,12 @@ int fsc_read(struct fsc_ctx *ctx, struct fsc_inode *inode, struct fsc_read *rd)
 		if (ret)
 			return fail_read(rd, ret);
 	}
-	if (plan_readahead(inode, rd->file_off, rd->result_bytes, &ahead_start, &ahead_end))
+	/*
+	 * Only where the completion is sure to be reaped: a thread that may wait could block on a
+	 * lock next, whose holder waits for these very pages.
+	 */
+	if ((ctx->flags & FSC_NOWAIT) &&
+		plan_readahead(inode, rd->file_off, rd->result_bytes, &ahead_start, &ahead_end))
 		read_ahead(ctx, inode, ahead_start, ahead_end);
 	if (!complete)
 		return finish_read(ctx, r);

@@ -247,7 +247,8 @@ static int setattr_locked(
 	if (!ret && (set->mask & FSC_SET_SIZE))
 		ret = change_size(ctx, inode, set->size_bytes);
 	if (!ret)
-		ret = txn_join(ctx, &inode->subvol->vol->w->txns, 2, TXN_USE_GLOBAL, &h);
+		ret = txn_join(ctx, &inode->subvol->vol->w->txns, 2,
+			set->mask & FSC_SET_SIZE ? TXN_USE_GLOBAL : 0, &h);
 	if (ret)
 		return ret;
 	if (has_verifier)

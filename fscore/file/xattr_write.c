@@ -127,7 +127,9 @@ static int change(struct fsc_ctx *ctx, struct fsc_inode *inode, const struct xat
 		ret = inode_lock(ctx, inode);
 	if (ret)
 		return ret;
-	if (is_compress_prop(c->name))
+	if (inode_is_unlinked(inode))
+		ret = -ESTALE;
+	else if (is_compress_prop(c->name))
 		ret = compress_prop_check(inode, c->value, c->len);
 	if (!ret)
 		ret = txn_join(

@@ -164,6 +164,14 @@ static void fix_low_keys(struct tree_path *path, uint8_t level, const struct btr
 	}
 }
 
+static void put_path_blocks(struct tree_path *path)
+{
+	for (unsigned i = 0; i < BTRFS_MAX_LEVEL; i++) {
+		meta_put(path->block[i]);
+		path->block[i] = NULL;
+	}
+}
+
 /* ------------------------------------------------------------------ growing */
 
 /* Puts a node with one pointer above the root. */
@@ -536,6 +544,45 @@ int tree_search_prepared(struct tree_writer *w, struct tree_root *root, const st
 	return ret == SEARCH_MISSING ? -EUCLEAN : ret;
 }
 
+/* The largest key smaller than key; false: there is none. */
+static bool key_predecessor(struct btrfs_key *key)
+{
+	if (key->offset--)
+		return true;
+	if (key->type--)
+		return true;
+	return key->objectid-- != 0;
+}
+
+/*
+ * Whether a change at the path's place may move the border to the leaf on the left: what is put
+ * there next could then belong into that one.
+ */
+static bool touches_left_border(const struct tree_path *path)
+{
+	const void *leaf = path->block[0]->data;
+	uint32_t n = block_nritems(leaf);
+
+	return path->slot[0] == 0 ||
+		leaf_items_bytes(leaf, 0, n) < leaf_capacity_bytes(node_bytes_of(path->root)) / 2;
+}
+
+/* Has the way to one place in memory, copied. As descend_copying(). */
+static int prepare_place(struct tree_writer *w, struct tree_path *path, const struct btrfs_key *key)
+{
+	int ret = descend_copying(w, path, key, TREE_IN_PLACE);
+	struct btrfs_key left;
+
+	if ((ret != 0 && ret != 1) || !touches_left_border(path) ||
+		!block_nritems(path->block[0]->data))
+		return ret;
+	left = leaf_key(path->block[0]->data, 0);
+	if (!key_predecessor(&left))
+		return ret;
+	put_path_blocks(path);
+	return descend_copying(w, path, &left, TREE_IN_PLACE);
+}
+
 int tree_prepare(
 	struct tree_writer *w, struct tree_root *root, const struct btrfs_key *places, unsigned n)
 {
@@ -548,7 +595,7 @@ int tree_prepare(
 			break;
 		for (unsigned i = 0; i < n && ret >= 0 && ret != SEARCH_MISSING; i++) {
 			path.root = root;
-			ret = descend_copying(w, &path, &places[i], TREE_IN_PLACE);
+			ret = prepare_place(w, &path, &places[i]);
 			if (ret != SEARCH_MISSING)
 				path_release(&path);
 		}

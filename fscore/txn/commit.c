@@ -107,9 +107,15 @@ static int update_roots(struct tree_writer *w, struct txns *txns, struct txn *tx
 /* Until writing the references, roots and block groups changes none of them any more. */
 static int settle(struct tree_writer *w, struct txns *txns, struct txn *txn)
 {
-	int ret = txns->config.write_files ? txns->config.write_files(txns->config.arg, w) : 0;
+	/*
+	 * The root tree's root must be of this generation, as the superblock will be, also when
+	 * nothing else has changed: this copies it.
+	 */
+	int ret = txn_update_root_item(w, txns, txns->config.extent_tree);
 	bool changed = true;
 
+	if (!ret && txns->config.write_files)
+		ret = txns->config.write_files(txns->config.arg, w);
 	for (unsigned round = 0; !ret && changed; round++) {
 		bool more = false;
 
@@ -241,7 +247,7 @@ static void note_times(struct txns *txns, uint64_t closed_ns, uint64_t commit_ns
 /* It is on disk, or never will be: tells who waits, and frees it. */
 static void finish(struct txns *txns, struct txn *txn, int error)
 {
-	struct txn_waiter *waiters, *joiners = NULL;
+	struct txn_waiter *waiters, *joiners = NULL, *for_space = NULL;
 
 	short_lock(&txns->lock);
 	txn->state = error ? TXN_ABORTED : TXN_DONE;
@@ -249,17 +255,19 @@ static void finish(struct txns *txns, struct txn *txn, int error)
 		txns->durable_id = txn->id;
 	txns->committing = NULL;
 	waiters = txn->waiters;
+	for_space = txn->space_waiters;
 	/* Those who waited for memory, too. */
 	joiners = txns->joiners;
 	txns->joiners = NULL;
 	short_unlock(&txns->lock);
 	txn_post_waiters(waiters, error ? -EIO : 0);
+	if (!error) {
+		if (txns->config.wait_for_readers)
+			txns->config.wait_for_readers(txns->config.arg, txns->thread);
+		space_unpin(txns->config.space, txn->id);
+	}
 	txn_post_waiters(joiners, 0);
-	if (error)
-		return;
-	if (txns->config.wait_for_readers)
-		txns->config.wait_for_readers(txns->config.arg, txns->thread);
-	space_unpin(txns->config.space, txn->id);
+	txn_post_waiters(for_space, error ? -EIO : 0);
 }
 
 static bool has_failed(struct txns *txns)
@@ -312,15 +320,18 @@ static void commit(struct txns *txns)
 /* After an abort: nobody may go on waiting. */
 static void fail_all(struct txns *txns)
 {
-	struct txn_waiter *waiters, *joiners;
+	struct txn_waiter *waiters, *joiners, *for_space;
 
 	short_lock(&txns->lock);
 	waiters = txns->running->waiters;
 	txns->running->waiters = NULL;
+	for_space = txns->running->space_waiters;
+	txns->running->space_waiters = NULL;
 	joiners = txns->joiners;
 	txns->joiners = NULL;
 	short_unlock(&txns->lock);
 	txn_post_waiters(waiters, -EIO);
+	txn_post_waiters(for_space, -EIO);
 	txn_post_waiters(joiners, -EROFS);
 }
 

@@ -171,8 +171,10 @@ bool txn_wait_durable(struct txns *txns, uint64_t id, struct txn_waiter *w)
 	if (id <= txns->durable_id) {
 		waits = false;
 	} else if (!error) {
-		w->next = txn->waiters;
-		txn->waiters = w;
+		struct txn_waiter **list = w->for_space ? &txn->space_waiters : &txn->waiters;
+
+		w->next = *list;
+		*list = w;
 		txn->wanted = true;
 	}
 	short_unlock(&txns->lock);
@@ -204,8 +206,8 @@ int txn_commit(struct fsc_ctx *ctx, struct txns *txns)
 
 	if (has_error(txns))
 		return -EIO;
-
 	sync_wait_init(&sw, ctx->thread);
+	sw.waiter.for_space = true;
 	if (!id || !txn_wait_durable(txns, id, &sw.waiter))
 		return 0;
 	return sync_wait_for(&sw);
@@ -250,6 +252,7 @@ static bool is_full(const struct txns *txns)
 
 	if (txns->committing)
 		dirty += txns->committing->n_dirty;
+	dirty += atomic_load_explicit(&txns->owed_blocks, memory_order_relaxed);
 	return dirty > meta_dirty_limit(txns->config.meta);
 }
 

@@ -26,6 +26,7 @@
 
 #include <pthread.h>
 #include <semaphore.h>
+#include <stdatomic.h>
 
 #include "fscore/extent/extent_tree.h"
 #include "fscore/io/dev.h"
@@ -46,6 +47,7 @@ struct txn_waiter {
 	struct fsc_thread *thread;
 	struct fsc_msg msg; /* posted to thread when status is final */
 	int status;
+	bool for_space; /* not before what the transaction has freed can be allocated */
 };
 
 struct txn {
@@ -61,6 +63,7 @@ struct txn {
 	size_t n_dirty, max_dirty;
 	struct tree_root *dirty_roots;
 	struct txn_waiter *waiters;
+	struct txn_waiter *space_waiters; /* also until what it has freed can be allocated */
 	/* delayed references have their own lock */
 	struct delayed_refs refs_owed;
 	struct extents extents;
@@ -115,6 +118,11 @@ struct txns {
 	int error;		/* of an abort */
 	bool stopping;
 	struct txn_stats stats;
+	/*
+	 * What is kept in memory of files and will take blocks when the transaction is settled: at
+	 * most so many. Any thread.
+	 */
+	_Atomic size_t owed_blocks;
 	struct txn_waiter *joiners; /* wait for the next transaction to run */
 	struct txn_waiter *idle;    /* wait for the last handle to end */
 	/* the committer */

@@ -226,9 +226,13 @@ int txn_write_out(struct fsc_ctx *ctx, struct txns *txns, struct txn *txn,
 		ret = flush(&wo);
 	if (ret)
 		return ret;
-	for (size_t i = 0; i < n; i++)
+	/* They can be evicted from now on: those who wait for room get it. */
+	for (size_t i = 0; i < n; i++) {
 		meta_clean(txns->config.meta, txn->dirty[i]);
+		meta_put(txn->dirty[i]);
+	}
 	short_lock(&txns->lock);
+	txn->n_dirty = 0;
 	txns->stats.blocks_written += wo.n_blocks;
 	short_unlock(&txns->lock);
 	return 0;

@@ -226,12 +226,20 @@ static bool is_over(const struct replay_entry *e, uint64_t now_ns)
 		(e->origin && atomic_load(&e->origin->all_received));
 }
 
+static bool same_key(const struct replay_key *a, const struct replay_key *b)
+{
+	return a->hash == b->hash && a->args_hash == b->args_hash && a->args_len == b->args_len &&
+		!memcmp(a->ip, b->ip, sizeof(a->ip)) && a->xid == b->xid &&
+		a->program == b->program && a->procedure == b->procedure &&
+		!memcmp(&a->cred, &b->cred, sizeof(a->cred));
+}
+
 static struct replay_entry *find(struct shard *s, const struct replay_key *k, uint64_t now_ns)
 {
 	struct replay_entry *e;
 
 	LIST_FOREACH(e, bucket_of(s, k->hash), chain)
-		if (!memcmp(&e->key, k, sizeof(*k)))
+		if (same_key(&e->key, k))
 			break;
 	if (e && is_over(e, now_ns)) {
 		leave_chain(e);
