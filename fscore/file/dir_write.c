@@ -277,14 +277,19 @@ static int create_locked(struct fsc_ctx *ctx, struct fsc_inode *dir, const char 
 		ret = txn_join(ctx, &dir->subvol->vol->w->txns, 8, 0, &h);
 	if (ret)
 		return ret;
+	/* Before the name can be seen: who follows it must find this inode, not make another. */
+	inode_add_new(inode);
 	ret = create_items(&h, inode, n, &ref, &changed);
 	if (!ret && n->has_verifier)
 		ret = verifier_store(&h, inode, n->verifier);
-	if (ret)
+	if (ret) {
+		inode_forget(inode);
 		return end_failed(&h, ret, changed);
+	}
 	dir->next_index++;
+	short_lock(&inode->attr_lock);
 	inode->last_txn = h.txn->id;
-	inode_add_new(inode);
+	short_unlock(&inode->attr_lock);
 	dir_changed(&h, dir, len, 1, inode->attr.ctime);
 	txn_end(&h);
 	return 0;
@@ -334,7 +339,7 @@ int fsc_create(struct fsc_ctx *ctx, struct fsc_inode *dir, const char *name, siz
 		fill_new(inode, dir, new_inode);
 		ret = create_locked(ctx, dir, name, name_len, new_inode, inode);
 		if (ret)
-			inode_free_new(inode);
+			fsc_inode_put(inode);
 		else
 			*out = inode;
 	}

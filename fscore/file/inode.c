@@ -319,6 +319,16 @@ void inode_add_new(struct fsc_inode *inode)
 		free_inode(victim);
 }
 
+void inode_forget(struct fsc_inode *inode)
+{
+	struct inode_shard *shard = shard_of(inode->subvol, inode->ino);
+
+	short_lock(&shard->lock);
+	remove_locked(shard, inode);
+	inode->is_new = true;
+	short_unlock(&shard->lock);
+}
+
 int fsc_inode_get(struct fsc_ctx *ctx, struct fsc_volume *vol, uint64_t subvol, uint64_t ino,
 	uint64_t generation, struct fsc_inode **out)
 {

@@ -105,7 +105,7 @@ struct fsc_inode *inode_alloc(struct subvol *sv, uint64_t ino);
 void inode_free_new(struct fsc_inode *inode);
 void inode_add_new(struct fsc_inode *inode);
 
-/* Takes an inode that has lost its last name out of the table; the references stay good. */
+/* Takes an inode out of the table again: it was not created after all. References stay good. */
 void inode_forget(struct fsc_inode *inode);
 
 /* Fills a disk item from the inode. attr_lock is held. */
