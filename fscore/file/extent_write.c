@@ -170,14 +170,16 @@ static int drop_one(struct txn_handle *h, struct fsc_inode *inode, const struct 
 }
 
 int extents_drop(struct txn_handle *h, struct fsc_inode *inode, uint64_t start, uint64_t end,
-	unsigned max_items, uint64_t *dropped_bytes, bool *done)
+	unsigned max_items, uint64_t *dropped_bytes, uint64_t *dropped_from, bool *done)
 {
 	*done = false;
+	*dropped_from = end;
 	for (unsigned i = 0; i < max_items; i++) {
 		struct btrfs_key key;
 		int ret = find_last(h, inode, start, end, &key);
 
 		if (ret == 1) {
+			*dropped_from = start;
 			*done = true;
 			return 0;
 		}
@@ -185,6 +187,7 @@ int extents_drop(struct txn_handle *h, struct fsc_inode *inode, uint64_t start, 
 			ret = drop_one(h, inode, &key, start, end, dropped_bytes);
 		if (ret)
 			return ret;
+		*dropped_from = MAX(key.offset, start);
 	}
 	return 0;
 }

@@ -8,11 +8,11 @@
 /*
  * Takes [start, end) (whole sectors) out of the file's extent items: items are deleted, cut or
  * split, references dropped. *dropped_bytes: by how much the file's used bytes shrink. At most
- * max_items items go; *done says whether that was all. From the end backwards. An error aborts
- * the transaction.
+ * max_items items go; *done says whether that was all. From the end backwards: *dropped_from is
+ * where what is left of the range ends. An error aborts the transaction.
  */
 int extents_drop(struct txn_handle *h, struct fsc_inode *inode, uint64_t start, uint64_t end,
-	unsigned max_items, uint64_t *dropped_bytes, bool *done);
+	unsigned max_items, uint64_t *dropped_bytes, uint64_t *dropped_from, bool *done);
 
 /* An extent, or what is stored inline, and what is in it. */
 struct new_extent {

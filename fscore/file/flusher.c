@@ -221,11 +221,13 @@ static int replace_extents(struct txn_handle *h, struct piece *p, uint64_t *drop
 {
 	struct fsc_volume *vol = p->inode->subvol->vol;
 	uint64_t end = p->file_off + ((uint64_t)p->n_pages << vol->pages.page_shift);
+	uint64_t dropped_from;
 	bool done;
 	int ret = 0;
 
 	if (p->form == PIECE_NEW || p->form == PIECE_INLINE)
-		ret = extents_drop(h, p->inode, p->file_off, end, UINT32_MAX, dropped, &done);
+		ret = extents_drop(
+			h, p->inode, p->file_off, end, UINT32_MAX, dropped, &dropped_from, &done);
 	if (!ret && p->form == PIECE_PREALLOC)
 		ret = extents_mark_written(h, p->inode, p->file_off, end, p->logical);
 	else if (!ret && p->form != PIECE_OVER)

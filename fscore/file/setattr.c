@@ -95,14 +95,14 @@ static int drop_behind(struct fsc_ctx *ctx, struct fsc_inode *inode, uint64_t si
 	bool done = false;
 
 	while (!done) {
-		uint64_t dropped = 0;
+		uint64_t dropped = 0, left_end;
 		struct txn_handle h;
 		int ret = txn_join(ctx, &vol->w->txns, 32, TXN_USE_GLOBAL, &h);
 
 		if (ret)
 			return ret;
 		ret = extents_drop(&h, inode, start, UINT64_MAX - vol->geo.sector_bytes + 1,
-			TRUNCATE_ITEMS, &dropped, &done);
+			TRUNCATE_ITEMS, &dropped, &left_end, &done);
 		/* The new end may still lie behind all that has been written. */
 		if (!ret && done)
 			ret = insert_grown_hole(&h, inode, size);
@@ -110,8 +110,11 @@ static int drop_behind(struct fsc_ctx *ctx, struct fsc_inode *inode, uint64_t si
 			txn_abort(&h, ret);
 			return -EIO;
 		}
-		/* Until the last batch the end on disk stays behind what is still there. */
-		set_disk_size(&h, inode, done ? size : inode->disk_size, dropped);
+		/*
+		 * After each batch the end on disk is where what is still there ends: without
+		 * no-holes, a file has items for all that is before it.
+		 */
+		set_disk_size(&h, inode, done ? size : MIN(inode->disk_size, left_end), dropped);
 		txn_end(&h);
 	}
 	return 0;

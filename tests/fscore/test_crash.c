@@ -19,10 +19,13 @@
 
 #include <cmocka.h>
 #include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -383,7 +386,7 @@ static void work(void)
 	crash_work_detach(t.work);
 }
 
-static void crash_volume(const char *mkfs_options)
+static void set_up(const char *mkfs_options)
 {
 	memset(&t, 0, sizeof(t));
 	t.random = hash_mix64(setting("BYRE_CRASH_SEED", 1)) | 1;
@@ -391,16 +394,26 @@ static void crash_volume(const char *mkfs_options)
 	assert_int_equal(fsc_thread_create(&t.thread), 0);
 	t.disk.bytes = crash_image(mkfs_options, IMAGE_BYTES, &t.disk.path);
 	open_recorded();
-	work();
-	all_cuts();
+}
+
+static void clean_up(void)
+{
 	fsc_volume_close(t.thread, t.vol); /* and the records */
-	crash_work_destroy(t.work);
 	munmap(t.disk.bytes, IMAGE_BYTES);
 	unlink(t.disk.path);
 	free(t.disk.path);
 	free(t.disk.undos);
 	free(t.base);
 	fsc_thread_destroy(t.thread);
+}
+
+static void crash_volume(const char *mkfs_options)
+{
+	set_up(mkfs_options);
+	work();
+	all_cuts();
+	crash_work_destroy(t.work);
+	clean_up();
 }
 
 static void test_crash_default_volume_loses_nothing_acknowledged(void **state)
@@ -421,12 +434,127 @@ static void test_crash_mixed_volume_loses_nothing_acknowledged(void **state)
 	crash_volume("-M");
 }
 
+/* ------------------------------------------------------------------ one long truncation */
+
+#define TRUNCATE_EXTENTS 1500u
+#define TRUNCATE_TRIES	 20u
+
+static atomic_bool commits_end;
+
+/* Commits as often as it can, so that some of it falls between the truncation's transactions. */
+static void *commits_main(void *arg)
+{
+	struct fsc_ctx ctx = {0};
+
+	(void)arg;
+	if (fsc_thread_create(&ctx.thread))
+		abort();
+	while (!atomic_load(&commits_end))
+		if (fsc_sync_all(&ctx, t.vol))
+			abort();
+	fsc_thread_destroy(ctx.thread);
+	return NULL;
+}
+
+/* A file of which every other sector is written, and then none is left. Ends on the disk. */
+static void truncate_long(const char *name)
+{
+	struct fsc_ctx ctx = {.thread = t.thread};
+	struct fsc_new new_inode = {.mode = S_IFREG | 0644};
+	struct fsc_setattr set = {.mask = FSC_SET_SIZE, .size_bytes = 100};
+	struct fsc_inode *root, *file;
+	struct iovec iov = {t.base, SECTOR};
+	pthread_t id;
+
+	assert_int_equal(fsc_inode_get(&ctx, t.vol, FSC_SUBVOL_TOP, FSC_INO_ROOT, 0, &root), 0);
+	assert_int_equal(fsc_create(&ctx, root, name, strlen(name), &new_inode, &file), 0);
+	for (unsigned i = 0; i < TRUNCATE_EXTENTS; i++)
+		assert_int_equal(fsc_write(&ctx, file, (uint64_t)i * 2 * SECTOR, &iov, 1), 0);
+	assert_int_equal(fsc_sync_all(&ctx, t.vol), 0);
+	t.first = dev_record_count(t.record);
+	atomic_store(&commits_end, false);
+	assert_int_equal(pthread_create(&id, NULL, commits_main, NULL), 0);
+	assert_int_equal(fsc_setattr(&ctx, file, &set), 0);
+	atomic_store(&commits_end, true);
+	assert_int_equal(pthread_join(id, NULL), 0);
+	assert_int_equal(fsc_sync_all(&ctx, t.vol), 0);
+	t.n_records = dev_record_count(t.record);
+	fsc_inode_put(file);
+	fsc_inode_put(root);
+}
+
+/* The file's size on the disk as it is. */
+static uint64_t size_on_disk(const char *name)
+{
+	struct fsc_open_options opt = {.read_only = true, .cache_bytes = 8u << 20};
+	struct fsc_ctx ctx = {.thread = t.thread};
+	struct fsc_inode *root, *file;
+	struct fsc_attr attr;
+	struct fsc_volume *vol;
+
+	assert_int_equal(volume_open_dev(t.thread, view_create(&t.disk), "cut", &opt, &vol), 0);
+	assert_int_equal(fsc_inode_get(&ctx, vol, FSC_SUBVOL_TOP, FSC_INO_ROOT, 0, &root), 0);
+	assert_int_equal(fsc_lookup(&ctx, root, name, strlen(name), &file), 0);
+	fsc_inode_attr(file, &attr);
+	fsc_inode_put(file);
+	fsc_inode_put(root);
+	fsc_volume_close(t.thread, vol);
+	return attr.size_bytes;
+}
+
+/* Whether a commit had only a part of the truncation; each commit must be a volume. */
+static bool look_at_commits(size_t from, const char *name)
+{
+	bool part = false;
+
+	for (size_t i = from; i < t.n_records; i++) {
+		struct record_entry e = entry(i);
+		uint64_t size;
+
+		replay(i);
+		disk_forget(&t.disk);
+		if (i < t.first || !is_super(&e))
+			continue;
+		t.cut = i + 1;
+		t.how = "a commit in a truncation";
+		size = size_on_disk(name);
+		part |= size > 100 && size < (TRUNCATE_EXTENTS - 1) * 2 * SECTOR;
+		t.checked++;
+		if (!crash_btrfs_check(t.disk.path))
+			broken("btrfs check", "see above");
+	}
+	return part;
+}
+
+static void test_crash_in_a_long_truncation_leaves_a_file_without_gaps(void **state)
+{
+	bool part = false;
+	size_t from = 0;
+
+	(void)state;
+	set_up("-n 4096 -O ^no-holes -m single");
+	t.base = calloc(1, SECTOR);
+	assert_non_null(t.base);
+	for (unsigned i = 0; i < TRUNCATE_TRIES && !part; i++) {
+		char name[16];
+
+		snprintf(name, sizeof(name), "file%u", i);
+		truncate_long(name);
+		part = look_at_commits(from, name);
+		from = t.n_records;
+	}
+	printf("# %u commits checked\n", t.checked);
+	assert_true(part);
+	clean_up();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_crash_default_volume_loses_nothing_acknowledged),
 		cmocka_unit_test(test_crash_small_nodes_loses_nothing_acknowledged),
 		cmocka_unit_test(test_crash_mixed_volume_loses_nothing_acknowledged),
+		cmocka_unit_test(test_crash_in_a_long_truncation_leaves_a_file_without_gaps),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
