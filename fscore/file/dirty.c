@@ -251,6 +251,13 @@ static void inode_wait_done(struct fsc_msg *msg)
 	container_of(msg, struct sync_inode_wait, waiter.msg)->done = true;
 }
 
+/* It is told when a round has ended. owner.lock is held. */
+static void add_waiter(struct fsc_inode *inode, struct inode_waiter *w)
+{
+	w->next = inode->write_waiters;
+	inode->write_waiters = w;
+}
+
 int writing_wait(struct fsc_ctx *ctx, struct fsc_inode *inode)
 {
 	struct sync_inode_wait w = {
@@ -260,10 +267,8 @@ int writing_wait(struct fsc_ctx *ctx, struct fsc_inode *inode)
 
 	short_lock(&inode->owner.lock);
 	busy = inode->n_writing > 0;
-	if (busy && !(ctx->flags & FSC_NOWAIT)) {
-		w.waiter.next = inode->write_waiters;
-		inode->write_waiters = &w.waiter;
-	}
+	if (busy && !(ctx->flags & FSC_NOWAIT))
+		add_waiter(inode, &w.waiter);
 	short_unlock(&inode->owner.lock);
 	if (!busy)
 		return 0;
@@ -283,10 +288,8 @@ static bool is_busy(struct fsc_inode *inode, struct inode_waiter *w)
 
 	short_lock(&inode->owner.lock);
 	busy = inode->n_dirty || inode->n_writing;
-	if (busy) {
-		w->next = inode->write_waiters;
-		inode->write_waiters = w;
-	}
+	if (busy)
+		add_waiter(inode, w);
 	short_unlock(&inode->owner.lock);
 	return busy;
 }
