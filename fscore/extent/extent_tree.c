@@ -377,17 +377,22 @@ static int drop_ref(const struct ref_job *job)
 
 /* ------------------------------------------------------------------- running */
 
-/* What has come and gone in one transaction: no item; but data has checksums. */
+/*
+ * What has come and gone in one transaction: no item; but data has checksums, and a read may have
+ * looked it up.
+ */
 static int free_unborn(const struct ref_job *job)
 {
 	const struct delayed_head *h = job->head;
-	int ret = 0;
+	struct space *space = job->e->space;
+	int ret;
 
-	if (h->is_data)
-		ret = csum_delete(job->w, job->e->csum_tree, job->e->geo, h->logical, h->bytes);
-	if (!ret)
-		space_free_unused(job->e->space, h->logical, h->bytes);
-	return ret;
+	if (!h->is_data) {
+		space_free_unused(space, h->logical, h->bytes);
+		return 0;
+	}
+	ret = csum_delete(job->w, job->e->csum_tree, job->e->geo, h->logical, h->bytes);
+	return ret ? ret : space_pin_unused(space, job->w->generation, h->logical, h->bytes);
 }
 
 static int run_head(struct tree_writer *w, struct extents *e, struct delayed_head *head,

@@ -365,6 +365,28 @@ static int pin_locked(struct space *space, uint64_t generation, uint64_t logical
 	return 0;
 }
 
+int space_pin_unused(struct space *space, uint64_t generation, uint64_t logical, uint64_t bytes)
+{
+	struct space_info *info;
+	struct range r;
+	int ret;
+
+	short_lock(&space->lock);
+	ret = range_locked(space, logical, bytes, &r);
+	assert(!ret && r.bg->loaded);
+	assert(bits_all_clear(r.bg->free.words, r.from, r.to));
+	assert(bits_all_set(r.bg->unused, r.from, r.to));
+	if (!ret)
+		ret = pin_locked(space, generation, logical, bytes);
+	if (!ret) {
+		info = &space->info[group_info_type(space, r.bg)];
+		info->used_bytes -= bytes;
+		info->pinned_bytes += bytes;
+	}
+	short_unlock(&space->lock);
+	return ret;
+}
+
 /* A set of a transaction that is not newer, out of the list. */
 static struct pin_set *take_pin_set(struct space *space, uint64_t generation)
 {

@@ -13,8 +13,8 @@
  *
  *   free --space_alloc()--> allocated --space_tree_add()--> in use, on disk
  *     ^                        |                               |
- *     |      space_free_unused()                       space_tree_remove()
- *     |                        |                               v
+ *     |      space_free_unused(),                      space_tree_remove()
+ *     |      or space_pin_unused() and pinned                  v
  *     +------------------------+<--space_unpin()------------ pinned
  *
  * What was freed in a transaction is pinned until that transaction is on disk: until then
@@ -143,6 +143,12 @@ int space_prepare_metadata(struct fsc_ctx *ctx, struct space *space, uint64_t by
 
 /* Gives back at once what was allocated and is in no tree. */
 void space_free_unused(struct space *space, uint64_t logical, uint64_t bytes);
+
+/*
+ * As space_free_unused(), but pins it for that transaction: for data that was in the trees for a
+ * while, which somebody may still be reading. -ENOMEM: nothing has changed.
+ */
+int space_pin_unused(struct space *space, uint64_t generation, uint64_t logical, uint64_t bytes);
 
 /* Whether nothing is to be written to the block group at an address: it is damaged, or not there. */
 bool space_is_read_only(struct space *space, uint64_t logical);
