@@ -228,6 +228,9 @@ static bool next_is_beyond(const struct tree_path *path)
 static int search(struct fsc_ctx *ctx, struct tree_root *root, const struct btrfs_key *key,
 	struct tree_path *path, int dir)
 {
+	struct block_expect failed = {0};
+	int error = 0;
+
 	path->root = root;
 	for (;;) {
 		int ret = lock_root(ctx, path);
@@ -251,9 +254,14 @@ static int search(struct fsc_ctx *ctx, struct tree_root *root, const struct btrf
 			return ret;
 		if (ret != SEARCH_MISSING)
 			return fail(path, ret);
-		ret = search_read_missing(ctx, path);
-		if (ret)
-			return fail(path, ret);
+		/* A block that could not be read may have been replaced meanwhile, and written over. */
+		if (error && path->need.logical == failed.logical &&
+			path->need.generation == failed.generation)
+			return fail(path, error);
+		failed = path->need;
+		error = search_read_missing(ctx, path);
+		if (error == -EAGAIN || error == -ENOMEM)
+			return fail(path, error);
 	}
 }
 
