@@ -234,6 +234,7 @@ void pages_drop(struct fsc_inode *inode, uint64_t from)
 	uint64_t at;
 
 	short_lock(&inode->owner.lock);
+	inode->map_seq++;
 	while (page_index_next(&inode->index, from, &at))
 		drop_from(inode, &inode->index, at, true);
 	short_unlock(&inode->owner.lock);

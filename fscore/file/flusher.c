@@ -121,6 +121,7 @@ static void piece_end(struct piece *p, int error)
 	bool again, urgent;
 
 	short_lock(&inode->owner.lock);
+	inode->map_seq++;
 	for (unsigned i = 0; i < p->n_pages; i++)
 		page_index_remove(&inode->writing, (p->file_off >> vol->pages.page_shift) + i);
 	again = inode->n_dirty > 0;
@@ -269,6 +270,9 @@ static void piece_insert(struct flusher *f, struct piece *p)
 		piece_end(p, ret);
 		return;
 	}
+	short_lock(&p->inode->owner.lock);
+	p->inode->map_seq++;
+	short_unlock(&p->inode->owner.lock);
 	ret = replace_extents(&h, p, &dropped);
 	if (ret) {
 		txn_abort(&h, ret);

@@ -65,6 +65,11 @@ struct fsc_inode {
 	/* owner.lock guards what follows */
 	struct page_owner owner;
 	struct page_index index;
+	/*
+	 * Changes before and after extents do. A page that is written is in the index meanwhile: a
+	 * read that found none, and then the same number, has looked up the extent that counts.
+	 */
+	uint64_t map_seq;
 	struct readahead ra;
 	struct page_index dirty;   /* the pages to be written */
 	struct page_index writing; /* those that are on their way */

@@ -10,6 +10,10 @@
  *              are filling; then start the I/O
  *   collect    when nothing is pending: the pages become the result
  *
+ * If extents have changed since the look-up (inode->map_seq), pages that are still missing have
+ * been written and evicted meanwhile, perhaps: the read, which runs beside that write, may have
+ * what was there before, but must not cache it. If that is not there any more it begins again.
+ *
  * A read that finds all pages goes from the first step to the last.
  */
 #include <errno.h>
@@ -25,6 +29,7 @@
 #include "fscore/format/csum.h"
 
 #define SEGS_AT_ONCE	 32u
+#define READ_TRIES	 8u /* when the file changes under a read, and what it looks for is gone */
 #define READAHEAD_MAX	 (2u << 20)
 #define SLOW_CSUM_INLINE (64u << 10) /* how much of that a loop thread does itself */
 
@@ -40,6 +45,7 @@ struct fsc_read_impl {
 	struct io_wait wait;
 	bool done;		    /* set on the reading thread when nothing is pending any more */
 	unsigned epoch;		    /* held while extents are looked up and I/O is begun */
+	uint64_t map_seq;	    /* the inode's, at the look-up */
 	struct io_wait_link *links; /* one for each page */
 	uint64_t first;		    /* index of the first page */
 	unsigned n_pages;
@@ -114,6 +120,7 @@ static bool look_up(struct fsc_read_impl *r)
 	bool complete = true;
 
 	short_lock(&r->inode->owner.lock);
+	r->map_seq = r->inode->map_seq;
 	page_index_lookup_range(&r->inode->index, r->first, r->n_pages, r->pages);
 	for (unsigned i = 0; i < r->n_pages; i++) {
 		struct page *page = r->pages[i];
@@ -308,23 +315,27 @@ static int plan_take_pages(struct fsc_ctx *ctx, struct fsc_read_impl *r, struct 
 
 /*
  * Puts pages in the index at `at`, as far as these places are empty. Returns how many.
- * The cache gets a reference of its own to each. owner.lock is held.
+ * The cache gets a reference of its own to each; but when the extents may be old the pages stay
+ * the read's alone. owner.lock is held.
  */
-static unsigned insert_pages_locked(struct fsc_inode *inode, uint64_t at, unsigned n,
+static unsigned insert_pages_locked(const struct fsc_read_impl *r, uint64_t at, unsigned n,
 	struct page *const *pages, enum page_state state)
 {
-	struct page_pool *pool = &inode->subvol->vol->pages;
+	struct fsc_inode *inode = r->inode;
+	bool cache = inode->map_seq == r->map_seq;
 	unsigned done = 0;
 
 	for (; done < n; done++) {
-		if (page_index_lookup(&inode->index, at + done) ||
-			page_index_insert(&inode->index, at + done, pages[done]))
+		if (page_index_lookup(&inode->index, at + done))
 			break;
-		atomic_fetch_add_explicit(&pages[done]->refs, 1, memory_order_relaxed);
+		if (cache && page_index_insert(&inode->index, at + done, pages[done]))
+			break;
+		if (cache)
+			atomic_fetch_add_explicit(&pages[done]->refs, 1, memory_order_relaxed);
 		pages[done]->state = (uint8_t)state;
 	}
-	if (done)
-		page_pool_adopt(pool, done, pages, &inode->owner, at);
+	if (done && cache)
+		page_pool_adopt(&r->vol->pages, done, pages, &inode->owner, at);
 	return done;
 }
 
@@ -353,7 +364,7 @@ static int commit_io(struct fsc_read_impl *r, struct plan *plan, struct planned_
 
 	*out = NULL;
 	short_lock(&r->inode->owner.lock);
-	inserted = insert_pages_locked(r->inode, at, n, pages, PAGE_READING);
+	inserted = insert_pages_locked(r, at, n, pages, PAGE_READING);
 	if (!inserted) {
 		ret = use_present_locked(r, at);
 		short_unlock(&r->inode->owner.lock);
@@ -365,9 +376,11 @@ static int commit_io(struct fsc_read_impl *r, struct plan *plan, struct planned_
 		p->csums ? p->csums + within * geo->csum_bytes : NULL, &io);
 	for (unsigned i = 0; i < inserted; i++) {
 		if (ret) {
-			page_index_remove(&r->inode->index, at + i);
 			pages[i]->state = PAGE_FAILED;
-			page_pool_drop(&r->vol->pages, pages[i]);
+			if (page_index_lookup(&r->inode->index, at + i) == pages[i]) {
+				page_index_remove(&r->inode->index, at + i);
+				page_pool_drop(&r->vol->pages, pages[i]);
+			}
 			continue;
 		}
 		pages[i]->io = io;
@@ -429,7 +442,7 @@ static int commit_inline(struct fsc_read_impl *r, struct plan *plan, const struc
 	if (ret)
 		return ret;
 	short_lock(&r->inode->owner.lock);
-	if (insert_pages_locked(r->inode, at, 1, &page, PAGE_UPTODATE)) {
+	if (insert_pages_locked(r, at, 1, &page, PAGE_UPTODATE)) {
 		r->pages[at - r->first] = page;
 		plan->next_page++;
 	} else {
@@ -510,7 +523,7 @@ static int cache_decompressed(struct fsc_ctx *ctx, struct fsc_read_impl *r,
 			!r->pages[at + i - r->first];
 
 		/* If it can't be cached, the read still has its own page. */
-		if (!insert_pages_locked(r->inode, at + i, 1, &pages[i], PAGE_UPTODATE))
+		if (!insert_pages_locked(r, at + i, 1, &pages[i], PAGE_UPTODATE))
 			pages[i]->state = PAGE_UPTODATE;
 		if (wanted) {
 			r->pages[at + i - r->first] = pages[i];
@@ -627,6 +640,19 @@ static void add_iov(struct fsc_read *rd, char *data, size_t n)
 		rd->iov[rd->n_iov++] = (struct iovec){data, n};
 }
 
+/* What an error means: if extents have changed, that what was looked up is not there any more. */
+static int verdict(struct fsc_read_impl *r, int error)
+{
+	bool old;
+
+	if (error != -EIO)
+		return error;
+	short_lock(&r->inode->owner.lock);
+	old = r->inode->map_seq != r->map_seq;
+	short_unlock(&r->inode->owner.lock);
+	return old ? -EAGAIN : error;
+}
+
 /* Makes the result from the pages, which are all there or have failed. */
 static void collect(struct fsc_read_impl *r)
 {
@@ -644,7 +670,7 @@ static void collect(struct fsc_read_impl *r)
 		char *data;
 
 		if (!page || (page != &hole_page && page->state != PAGE_UPTODATE)) {
-			rd->status = -EIO;
+			rd->status = verdict(r, -EIO);
 			rd->n_iov = 0;
 			return;
 		}
@@ -791,7 +817,8 @@ static int finish_read(struct fsc_ctx *ctx, struct fsc_read_impl *r)
 	return r->rd->status;
 }
 
-int fsc_read(struct fsc_ctx *ctx, struct fsc_inode *inode, struct fsc_read *rd)
+/* -EAGAIN also where it may wait: what was looked up is not there any more. */
+static int read_once(struct fsc_ctx *ctx, struct fsc_inode *inode, struct fsc_read *rd)
 {
 	unsigned shift = inode->subvol->vol->pages.page_shift;
 	uint64_t first = rd->file_off >> shift, ahead_start, ahead_end;
@@ -800,10 +827,6 @@ int fsc_read(struct fsc_ctx *ctx, struct fsc_inode *inode, struct fsc_read *rd)
 	int ret;
 
 	rd->impl = NULL;
-	if (S_ISDIR(inode->type))
-		return fail_read(rd, -EISDIR);
-	if (!S_ISREG(inode->type) || rd->len_bytes > FSC_READ_MAX)
-		return fail_read(rd, -EINVAL);
 	if (clamp(inode, rd))
 		return 0;
 	r = impl_create(inode, first,
@@ -816,7 +839,7 @@ int fsc_read(struct fsc_ctx *ctx, struct fsc_inode *inode, struct fsc_read *rd)
 	if (!complete) {
 		ret = start_missing(ctx, r);
 		if (ret)
-			return fail_read(rd, ret);
+			return fail_read(rd, verdict(r, ret));
 	}
 	/*
 	 * Only where the completion is sure to be reaped: a thread that may wait could block on a
@@ -829,4 +852,24 @@ int fsc_read(struct fsc_ctx *ctx, struct fsc_inode *inode, struct fsc_read *rd)
 		return finish_read(ctx, r);
 	collect(r);
 	return rd->status;
+}
+
+int fsc_read(struct fsc_ctx *ctx, struct fsc_inode *inode, struct fsc_read *rd)
+{
+	int ret = -EAGAIN;
+
+	rd->impl = NULL;
+	if (S_ISDIR(inode->type))
+		return fail_read(rd, -EISDIR);
+	if (!S_ISREG(inode->type) || rd->len_bytes > FSC_READ_MAX)
+		return fail_read(rd, -EINVAL);
+	if (ctx->flags & FSC_NOWAIT) {
+		ctx->blocked = FSC_BLOCKED_LOCK;
+		return read_once(ctx, inode, rd);
+	}
+	for (unsigned i = 0; ret == -EAGAIN && i < READ_TRIES; i++) {
+		fsc_read_release(rd);
+		ret = read_once(ctx, inode, rd);
+	}
+	return ret == -EAGAIN ? fail_read(rd, -EIO) : ret;
 }

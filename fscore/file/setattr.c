@@ -138,7 +138,10 @@ static int shrink(struct fsc_ctx *ctx, struct fsc_inode *inode, uint64_t size)
 	 */
 	flush_to_trees(ctx, inode);
 	pages_drop(inode, from);
-	return drop_behind(ctx, inode, size);
+	ret = drop_behind(ctx, inode, size);
+	/* What a read that began with the old size has put there meanwhile. */
+	pages_drop(inode, from);
+	return ret;
 }
 
 static int grow(struct fsc_ctx *ctx, struct fsc_inode *inode, uint64_t old, uint64_t size)

@@ -67,7 +67,10 @@ void dirty_done(struct fsc_volume *vol, uint64_t bytes);
  */
 uint64_t dirty_discard(struct fsc_inode *inode, uint64_t from);
 
-/* Drops the cached pages from index `from` on. */
+/*
+ * Drops the cached pages from index `from` on; a read that is under way will not cache what it
+ * finds (map_seq). Before and after what is there is taken out of the trees.
+ */
 void pages_drop(struct fsc_inode *inode, uint64_t from);
 
 /* Waits until no piece of the inode is being written. With FSC_NOWAIT -EAGAIN if one is. */

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Reads that are under way while the same file is written: what they may see, and may not leave. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/util.h"
+#include "fscore/extent/extent_tree.h"
+#include "fscore/file/fs.h"
+#include "fscore/file/writeback.h"
+#include "tests/fscore/writing.h"
+
+#define PAGE	    4096u
+#define A_BYTES	    (8u * PAGE)
+#define BIG_BYTES   (80u << 20)
+#define CHUNK	    (1u << 20)
+#define MAX_HELD    1024u
+#define DEADLINE_NS 30000000000ull
+
+static struct {
+	struct fsc_read reads[MAX_HELD];
+	unsigned n;
+	uint64_t off; /* as far as the file has been read */
+} held;
+
+static void hold(struct model *m, size_t bytes)
+{
+	struct fsc_read *rd = &held.reads[held.n++];
+
+	assert_true(held.n <= MAX_HELD && held.off + bytes <= m->size);
+	*rd = (struct fsc_read){.file_off = held.off, .len_bytes = bytes};
+	assert_int_equal(fsc_read(&w.ctx, m->inode, rd), 0);
+	held.off += bytes;
+}
+
+/* All pages are in use by reads of m that have not been released; the last of them have 1 page. */
+static void hold_all_pages(struct model *m)
+{
+	uint64_t left = (uint64_t)w.vol->pages.n_pages * PAGE;
+
+	for (; left >= 2 * CHUNK; left -= CHUNK)
+		hold(m, CHUNK);
+	for (; left > 256 * PAGE; left -= 16 * PAGE)
+		hold(m, 16 * PAGE);
+	for (; left; left -= PAGE)
+		hold(m, PAGE);
+}
+
+static void let_go(unsigned n)
+{
+	while (n--)
+		fsc_read_release(&held.reads[--held.n]);
+}
+
+static void until(bool (*is_so)(struct model *m), struct model *m)
+{
+	uint64_t end = clock_now_ns() + DEADLINE_NS;
+
+	while (!is_so(m)) {
+		assert_true(clock_now_ns() < end);
+		sched_yield();
+	}
+}
+
+static bool somebody_waits_for_pages(struct model *m)
+{
+	(void)m;
+	return atomic_load(&w.vol->pages.has_waiters);
+}
+
+static bool first_page_is_evicted(struct model *m)
+{
+	bool gone;
+
+	short_lock(&m->inode->owner.lock);
+	gone = !page_index_lookup(&m->inode->index, 0);
+	short_unlock(&m->inode->owner.lock);
+	return gone;
+}
+
+/* ------------------------------------------------------------------------- tests */
+
+struct reading {
+	struct model *m;
+	struct fsc_read rd;
+	int ret;
+};
+
+static void *read_main(void *arg)
+{
+	struct reading *r = arg;
+	struct fsc_ctx ctx = {0};
+
+	if (fsc_thread_create(&ctx.thread))
+		abort();
+	r->rd = (struct fsc_read){.len_bytes = A_BYTES};
+	r->ret = fsc_read(&ctx, r->m->inode, &r->rd);
+	fsc_thread_destroy(ctx.thread);
+	return NULL;
+}
+
+/*
+ * A read has looked up where its data is, and waits for pages. Meanwhile the first page of the
+ * file is written, goes to disk and into the trees, and is evicted.
+ */
+static void test_a_slow_read_does_not_cache_what_was_overwritten(void **state)
+{
+	struct model a, big;
+	struct reading r = {.m = &a};
+	pthread_t id;
+
+	(void)state;
+	writing_make("");
+	model_create(&a, w.root, "a", A_BYTES);
+	model_write(&a, 0, A_BYTES, BYTES_TEXT, 1);
+	model_create(&big, w.root, "big", BIG_BYTES);
+	for (uint64_t off = 0; off < BIG_BYTES; off += CHUNK)
+		model_write(&big, off, CHUNK, BYTES_TEXT, 2);
+	model_close(&a);
+	model_close(&big);
+	writing_reopen();
+	model_open(&a);
+	model_open(&big);
+	hold_all_pages(&big);
+	assert_int_equal(pthread_create(&id, NULL, read_main, &r), 0);
+	until(somebody_waits_for_pages, NULL);
+	/* Enough for a page to be written, and not for the read, whose tries evict that page. */
+	let_go(4);
+	model_write(&a, 0, PAGE, BYTES_TEXT, 3);
+	model_sync(&a);
+	until(first_page_is_evicted, &a);
+	let_go(held.n);
+	assert_int_equal(pthread_join(id, NULL), 0);
+	assert_int_equal(r.ret, 0);
+	assert_int_equal(r.rd.result_bytes, A_BYTES);
+	fsc_read_release(&r.rd);
+	model_compare(&a);
+	model_free(&a);
+	model_free(&big);
+	writing_end();
+}
+
+/*
+ * Data that is written and overwritten in one transaction: a read may have looked it up, so its
+ * place is not for others before reads have ended, which a commit waits for.
+ */
+static void test_data_of_one_transaction_is_pinned_when_it_is_overwritten(void **state)
+{
+	struct space_info before, after;
+	struct txn_handle h;
+	struct model m;
+
+	(void)state;
+	writing_make("");
+	model_create(&m, w.root, "m", A_BYTES);
+	assert_int_equal(fsc_sync_all(&w.ctx, w.vol), 0);
+	model_write(&m, 0, A_BYTES, BYTES_TEXT, 1);
+	flusher_write_all(&w.ctx, w.vol);
+	model_write(&m, 0, A_BYTES, BYTES_TEXT, 2);
+	flusher_write_all(&w.ctx, w.vol);
+	space_info_get(&w.vol->w->space, SPACE_DATA, &before);
+	assert_int_equal(txn_join(&w.ctx, &w.vol->w->txns, 8, 0, &h), 0);
+	assert_int_equal(extent_run_refs(&h.w, &h.txn->extents, 0), 0);
+	txn_end(&h);
+	space_info_get(&w.vol->w->space, SPACE_DATA, &after);
+	assert_int_equal(after.pinned_bytes, before.pinned_bytes + A_BYTES);
+	assert_int_equal(after.used_bytes, before.used_bytes - A_BYTES);
+	model_compare(&m);
+	model_free(&m);
+	writing_end();
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_a_slow_read_does_not_cache_what_was_overwritten),
+		cmocka_unit_test(test_data_of_one_transaction_is_pinned_when_it_is_overwritten),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
