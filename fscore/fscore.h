@@ -25,7 +25,8 @@
  * others may be waiting for the same block or pages, perhaps with a lock held. So a
  * thread that uses FSC_NOWAIT goes on serving its ring (fsc_thread_flush() and then
  * fsc_thread_reap() whenever fsc_thread_fd() is readable; or fsc_thread_wait()) and
- * must not block on anything else before, not even in a call without FSC_NOWAIT.
+ * blocks on nothing else while that is under way: not on a lock, and so not in a call
+ * without FSC_NOWAIT either.
  */
 #ifndef FSCORE_FSCORE_H
 #define FSCORE_FSCORE_H
