@@ -8,7 +8,7 @@
  *
  *   -EAGAIN   only with FSC_NOWAIT: the call would have to wait. It has changed
  *             nothing. ctx->blocked says what for. Run it again without
- *             FSC_NOWAIT on a thread that may wait.
+ *             FSC_NOWAIT on a thread that may wait. See NOWAIT below.
  *   -EIO      the device failed, or no good copy of a data block was found.
  *   -EUCLEAN  a metadata block that the call needs is damaged in every copy.
  *   -ENOMEM   out of memory.
@@ -18,6 +18,15 @@
  * It owns an io_uring ring and an inbox, and one eventfd for both. A loop thread
  * watches the eventfd and calls fsc_thread_reap(); other threads wait inside
  * the blocking calls, or in fsc_thread_wait().
+ *
+ * NOWAIT. Whatever a call with FSC_NOWAIT returns, also -EAGAIN or 0, it may have
+ * started I/O on the calling thread's ring: to read a metadata block or file data,
+ * ahead of need too. That goes to the kernel and completes on this thread alone, and
+ * others may be waiting for the same block or pages, perhaps with a lock held. So a
+ * thread that uses FSC_NOWAIT goes on serving its ring (fsc_thread_flush() and then
+ * fsc_thread_reap() whenever fsc_thread_fd() is readable; or fsc_thread_wait()) and
+ * blocks on nothing else while that is under way: not on a lock, and so not in a call
+ * without FSC_NOWAIT either.
  */
 #ifndef FSCORE_FSCORE_H
 #define FSCORE_FSCORE_H
@@ -85,7 +94,7 @@ enum fsc_blocked {
 	FSC_BLOCKED_LOCK,  /* a lock was held by another thread */
 	FSC_BLOCKED_CACHE, /* a metadata block is not in memory; its read was started */
 	FSC_BLOCKED_SPACE, /* a space reservation would have to flush */
-	FSC_BLOCKED_QUOTA, /* a qgroup reservation would have to flush */
+	FSC_BLOCKED_QUOTA, /* a qgroup reservation would have to flush; not in use yet */
 	FSC_BLOCKED_PAGE,  /* no page is free */
 	FSC_BLOCKED_TXN,   /* a transaction could not be joined */
 	FSC_BLOCKED_CPU,   /* long work for the CPU: decompression, a slow checksum */
@@ -116,15 +125,18 @@ struct fsc_open_options {
  * another process or attached by the kernel; -EINVAL not a btrfs volume;
  * -EOPNOTSUPP an incompatible feature that is not implemented, or more than one
  * device; -EUCLEAN damaged.
- * A volume with a compat_ro feature that is not implemented, or with a log tree
- * that has not been replayed, is opened read-only.
+ * Without opt->read_only it is opened for writing, and nevertheless read-only, with a
+ * line that says why, if it has a compat_ro feature that is not implemented, a log tree
+ * that has not been replayed, quota groups or simple quotas, a free space tree that is not
+ * valid, no checksum tree, or the flag that says it has errors, or if it is a dump of
+ * metadata; without a line if it is a seed or the file may not be written.
  */
 int fsc_volume_open(struct fsc_thread *t, const char *path, const struct fsc_open_options *opt,
 	struct fsc_volume **out);
 
 /*
- * Closes it: the caller has put every inode and finished every read. Might
- * wait. NULL is allowed.
+ * Writes everything and closes it: the caller has put every inode and finished
+ * every read. Might wait. NULL is allowed.
  */
 void fsc_volume_close(struct fsc_thread *t, struct fsc_volume *vol);
 

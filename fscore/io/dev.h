@@ -32,7 +32,7 @@ enum io_op {
 /*
  * One request; the caller owns it and keeps it, the iovec array and the buffers
  * until done is called. physical, len_bytes and the buffers are aligned to
- * dev_align_bytes(). len_bytes is the sum of the iovec.
+ * dev->align_bytes. len_bytes is the sum of the iovec.
  */
 struct io_req {
 	enum io_op op;

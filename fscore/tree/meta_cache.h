@@ -10,9 +10,9 @@
  *   free -> DIRTY -> VALID -> free
  *
  * DIRTY begins in meta_create() and ends in meta_clean(), when the block is on disk, or in
- * meta_discard(), when its transaction does not need it any more. READING begins in meta_start_read() and ends in the completion of its I/O, on
- * the thread that started it. FAILED blocks are not in the table: the next one
- * to want that address reads it again.
+ * meta_discard(), when its transaction does not need it any more. READING begins in
+ * meta_read() and ends in the completion of its I/O, on the thread that started it.
+ * FAILED blocks are not in the table: the next one to want that address reads it again.
  *
  * Invariants:
  *  1. A block is in the table exactly when it is READING, VALID or DIRTY.
@@ -105,8 +105,9 @@ struct mblock *meta_lookup(struct meta_cache *mc, const struct block_expect *exp
 
 /*
  * Reads a block that meta_lookup() did not find; *out is the block with a
- * reference. With FSC_NOWAIT: starts the read, and returns -EAGAIN. Errors: -EIO,
- * -EUCLEAN (no copy is good), -ENOMEM.
+ * reference. With FSC_NOWAIT: starts the read on the ring of ctx->thread, unless it is
+ * under way, and returns -EAGAIN; that thread must go on serving its ring, since others
+ * may come to wait for the block. Errors: -EIO, -EUCLEAN (no copy is good), -ENOMEM.
  */
 int meta_read(struct fsc_ctx *ctx, struct meta_cache *mc, const struct block_expect *expect,
 	struct mblock **out);
