@@ -84,13 +84,13 @@ static void impl_free(struct fsc_read_impl *r)
 		return;
 	put_pages(r);
 	fsc_inode_put(r->inode);
-	free(r->links);
 	free(r);
 }
 
 static struct fsc_read_impl *impl_create(struct fsc_inode *inode, uint64_t first, unsigned n_pages)
 {
-	size_t per_page = sizeof(struct page *) + sizeof(struct iovec);
+	size_t per_page =
+		sizeof(struct page *) + sizeof(struct iovec) + sizeof(struct io_wait_link);
 	struct fsc_read_impl *r = malloc(sizeof(*r) + n_pages * per_page);
 
 	if (!r)
@@ -102,6 +102,7 @@ static struct fsc_read_impl *impl_create(struct fsc_inode *inode, uint64_t first
 	r->first = first;
 	r->n_pages = n_pages;
 	r->iov = (struct iovec *)(r->pages + n_pages);
+	r->links = (struct io_wait_link *)(r->iov + n_pages);
 	return r;
 }
 
@@ -606,15 +607,12 @@ static int commit_plan(struct fsc_ctx *ctx, struct fsc_read_impl *r, struct plan
 	return ret;
 }
 
-/* Waits for every page that is being read, by us or by others. -ENOMEM. */
-static int link_waits(struct fsc_read_impl *r)
+/* For every page that is being read, by us or by others. */
+static void link_waits(struct fsc_read_impl *r)
 {
 	struct data_io *last = NULL;
 	unsigned n = 0;
 
-	r->links = malloc(r->n_pages * sizeof(*r->links));
-	if (!r->links)
-		return -ENOMEM;
 	short_lock(&r->inode->owner.lock);
 	for (unsigned i = 0; i < r->n_pages; i++) {
 		struct page *page = r->pages[i];
@@ -625,7 +623,6 @@ static int link_waits(struct fsc_read_impl *r)
 		data_io_wait(last, &r->wait, &r->links[n++]);
 	}
 	short_unlock(&r->inode->owner.lock);
-	return 0;
 }
 
 /* ------------------------------------------------------------------ collect */
@@ -699,8 +696,8 @@ static void sync_done(struct fsc_msg *msg)
 /* --------------------------------------------------------------------- read */
 
 /*
- * Gets the missing pages under way. 0: r->wait counts what is pending, and one more.
- * An error: nothing is pending (or only what others do not need to know of).
+ * Gets the missing pages under way. 0: they are in r->pages, in whatever state. After an error
+ * some may be, and on their way.
  */
 static int start_missing(struct fsc_ctx *ctx, struct fsc_read_impl *r)
 {
@@ -794,25 +791,33 @@ static int fail_read(struct fsc_read *rd, int error)
 	return error;
 }
 
+/* Has r->wait count what is pending; fn is posted when it has ended. True: nothing is. */
+static bool nothing_pending(
+	struct fsc_ctx *ctx, struct fsc_read_impl *r, void (*fn)(struct fsc_msg *))
+{
+	r->wait.thread = ctx->thread;
+	r->wait.msg.fn = fn;
+	/* Held until all waits are linked, so that the last is seen once. */
+	atomic_store_explicit(&r->wait.pending, 1, memory_order_relaxed);
+	link_waits(r);
+	return io_wait_drop(&r->wait);
+}
+
+static void wait_for_pages(struct fsc_ctx *ctx, struct fsc_read_impl *r)
+{
+	bool done = nothing_pending(ctx, r, sync_done);
+
+	while (!done && !r->done)
+		fsc_thread_wait(ctx->thread);
+}
+
 /* Waits for what start_missing() has begun, or leaves it to the completion. */
 static int finish_read(struct fsc_ctx *ctx, struct fsc_read_impl *r)
 {
-	bool nowait = ctx->flags & FSC_NOWAIT;
-	int ret;
-
-	r->wait.thread = ctx->thread;
-	r->wait.msg.fn = nowait ? async_done : sync_done;
-	/* Held until all waits are linked, so that the last is seen once. */
-	atomic_store_explicit(&r->wait.pending, 1, memory_order_relaxed);
-	ret = link_waits(r);
-	if (ret)
-		return fail_read(r->rd, ret);
-	if (!io_wait_drop(&r->wait)) {
-		if (nowait)
-			return -EINPROGRESS;
-		while (!r->done)
-			fsc_thread_wait(ctx->thread);
-	}
+	if (!(ctx->flags & FSC_NOWAIT))
+		wait_for_pages(ctx, r);
+	else if (!nothing_pending(ctx, r, async_done))
+		return -EINPROGRESS;
 	collect(r);
 	return r->rd->status;
 }
@@ -838,6 +843,9 @@ static int read_once(struct fsc_ctx *ctx, struct fsc_inode *inode, struct fsc_re
 	complete = look_up(r);
 	if (!complete) {
 		ret = start_missing(ctx, r);
+		/* What has begun must end here: this thread may block on a lock next (see below). */
+		if (ret && !(ctx->flags & FSC_NOWAIT))
+			wait_for_pages(ctx, r);
 		if (ret)
 			return fail_read(rd, verdict(r, ret));
 	}
