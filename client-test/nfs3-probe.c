@@ -117,6 +117,7 @@ static const char usage[] =
 	"  --rw                the export is writable and may be changed\n"
 	"  --restart-command C kills the server and starts it again; with --rw\n"
 	"  --squash-export E   the same tree, exported with root squash\n"
+	"  --denied-export E   an export that this client may not mount\n"
 	"  --only PATTERN      only cases whose name matches (shell pattern)\n"
 	"  --list              only print the names of all cases\n";
 

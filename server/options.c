@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "server/options.h"
 
+#include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,6 +19,7 @@ static const char usage[] =
 	"                       serve a subvolume (\"/\" is the top one); repeatable.\n"
 	"                       OPTION: ro rw root_squash no_root_squash all_squash\n"
 	"                       no_all_squash anonuid=N anongid=N secure insecure\n"
+	"                       sync async compress=zlib|lzo|zstd|none\n"
 	"                       client=ADDRESS[/BITS][(OPTION,...)]\n"
 	"  --listen ADDR:PORT   default 0.0.0.0:2049; repeatable; port 0: any free one\n"
 	"  --socket PATH        control socket for byrectl\n"
@@ -49,7 +51,14 @@ static const char *take_export(struct srv_config *c, const char *v)
 
 static const char *take_listen(struct srv_config *c, const char *v)
 {
-	return srv_config_add_listen(c, v) ? "expected ADDRESS:PORT or [ADDRESS]:PORT" : NULL;
+	switch (srv_config_add_listen(c, v)) {
+	case 0:
+		return NULL;
+	case -E2BIG:
+		return "no more than 16 addresses";
+	default:
+		return "expected ADDRESS:PORT or [ADDRESS]:PORT";
+	}
 }
 
 static const char *take_socket(struct srv_config *c, const char *v)
