@@ -117,6 +117,13 @@ struct fsc_open_options {
 	uint64_t cache_bytes; /* for data, metadata and inodes together; 0: 256 MiB */
 	bool read_only;
 	bool no_lock; /* tests: do not lock the volume against others */
+	/*
+	 * Data that fsc_write() took is lost (the device or memory failed, or a transaction was
+	 * aborted), and no fsc_sync_*() had said that it is durable. Called before a sync can
+	 * hear of it, on any thread; must not wait. May be NULL.
+	 */
+	void (*data_lost)(void *arg);
+	void *data_lost_arg;
 };
 
 /*
@@ -435,7 +442,10 @@ int fsc_sync_inode(struct fsc_inode *inode, struct fsc_sync *sync);
 /* The same for all calls that have changed names and attributes so far, without file data. */
 int fsc_sync_names(struct fsc_volume *vol, struct fsc_sync *sync);
 
-/* Writes everything and waits. Might wait. */
+/*
+ * Writes everything and waits. Might wait. -EIO, -ENOSPC, -ENOMEM: data of some file has been lost
+ * since the last call; all else is durable if the volume is still writable.
+ */
 int fsc_sync_all(struct fsc_ctx *ctx, struct fsc_volume *vol);
 
 /* -------------------------------------------------------------- statistics */

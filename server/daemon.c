@@ -34,10 +34,18 @@ static void say_if_not_opened(const char *path, int err)
 			log_error("%s: %s", path, strerror(-err));
 }
 
+static void on_data_lost(void *arg)
+{
+	write_verf_renew(arg);
+}
+
 static int open_volume(struct daemon *d, const struct srv_config *config)
 {
 	bool writable = exports_any_writable(config->exports);
-	struct fsc_open_options opt = {.cache_bytes = config->cache_bytes, .read_only = !writable};
+	struct fsc_open_options opt = {.cache_bytes = config->cache_bytes,
+		.read_only = !writable,
+		.data_lost = on_data_lost,
+		.data_lost_arg = &d->srv.write_verf};
 	int ret = fsc_thread_create(&d->thread);
 
 	if (ret) {

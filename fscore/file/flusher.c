@@ -110,6 +110,13 @@ static struct fsc_inode *pick_file(struct flusher *f, uint64_t *wait_ns)
 
 /* ------------------------------------------------------------------- completion */
 
+void data_lost(struct fsc_volume *vol, int error)
+{
+	atomic_store(&vol->w->lost_data, error);
+	if (vol->data_lost)
+		vol->data_lost(vol->data_lost_arg);
+}
+
 /* A piece is in the trees, or has failed. */
 static void piece_end(struct piece *p, int error)
 {
@@ -120,6 +127,9 @@ static void piece_end(struct piece *p, int error)
 	int write_error = 0;
 	bool again, urgent;
 
+	/* While the file still has something to be written. */
+	if (error)
+		data_lost(vol, error);
 	short_lock(&inode->owner.lock);
 	inode->map_seq++;
 	for (unsigned i = 0; i < p->n_pages; i++)
@@ -365,6 +375,7 @@ static void shorten_piece(struct piece *p, unsigned n_pages)
 	struct fsc_inode *inode = p->inode;
 	struct page_pool *pool = &inode->subvol->vol->pages;
 	uint64_t first = p->file_off >> pool->page_shift, lost = 0;
+	bool no_memory = false;
 
 	short_lock(&inode->owner.lock);
 	for (unsigned i = n_pages; i < p->n_pages; i++) {
@@ -376,11 +387,14 @@ static void shorten_piece(struct piece *p, unsigned n_pages)
 				continue;
 			}
 			inode->write_error = -ENOMEM;
+			no_memory = true;
 		}
 		page_pool_put(pool, 1, &p->pages[i]);
 		lost++;
 	}
 	short_unlock(&inode->owner.lock);
+	if (no_memory)
+		data_lost(inode->subvol->vol, -ENOMEM);
 	p->n_pages = n_pages;
 	if (lost)
 		dirty_unreserve(inode->subvol->vol, lost << pool->page_shift);

@@ -73,7 +73,8 @@ struct fs_writing {
 	struct btrfs_super_block super; /* as it will be written: see space_config, txn_config */
 	struct space space;
 	struct txns txns;
-	_Atomic bool failed; /* a transaction was aborted */
+	_Atomic bool failed;   /* a transaction was aborted */
+	_Atomic int lost_data; /* why; not told yet to fsc_sync_all() */
 
 	/* guarded by lock (RANK_DIRTY_FILES) */
 	struct short_lock lock;
@@ -101,6 +102,8 @@ struct fsc_volume {
 	struct btrfs_super_block super;
 	struct volume_geometry geo;
 	bool read_only;
+	void (*data_lost)(void *arg);
+	void *data_lost_arg;
 	uint64_t default_subvol;
 	struct chunk_map chunks;
 	struct meta_cache meta;

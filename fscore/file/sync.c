@@ -150,10 +150,14 @@ int flush_wait(struct fsc_ctx *ctx, struct fsc_inode *inode)
 
 int fsc_sync_all(struct fsc_ctx *ctx, struct fsc_volume *vol)
 {
+	int lost, ret;
+
 	if (!vol->w)
 		return 0;
 	flusher_write_all(ctx, vol);
 	if (!fs_writable(vol))
 		return -EIO;
-	return txn_commit(ctx, &vol->w->txns);
+	lost = atomic_exchange(&vol->w->lost_data, 0);
+	ret = txn_commit(ctx, &vol->w->txns);
+	return ret ? ret : lost;
 }

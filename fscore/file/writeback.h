@@ -73,6 +73,9 @@ uint64_t dirty_discard(struct fsc_inode *inode, uint64_t from);
  */
 void pages_drop(struct fsc_inode *inode, uint64_t from);
 
+/* Data that was written is lost: says so to fsc_sync_all(), and to whom fsc_open_options names. */
+void data_lost(struct fsc_volume *vol, int error);
+
 /* Waits until no piece of the inode is being written. With FSC_NOWAIT -EAGAIN if one is. */
 int writing_wait(struct fsc_ctx *ctx, struct fsc_inode *inode);
 

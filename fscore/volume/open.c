@@ -243,6 +243,8 @@ int volume_open_dev(struct fsc_thread *t, struct dev *dev, const char *name,
 	}
 	vol->dev = dev;
 	vol->read_only = opt->read_only || dev->read_only;
+	vol->data_lost = opt->data_lost;
+	vol->data_lost_arg = opt->data_lost_arg;
 	short_lock_init(&vol->subvol_lock, RANK_SUBVOL_TABLE);
 	chunk_map_init(&vol->chunks);
 	ret = open_volume(t, vol, name, opt);

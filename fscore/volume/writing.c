@@ -121,7 +121,7 @@ static void on_abort(void *arg, int error)
 {
 	struct fsc_volume *vol = arg;
 
-	(void)error;
+	data_lost(vol, error);
 	atomic_store(&vol->w->failed, true);
 }
 

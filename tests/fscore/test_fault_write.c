@@ -21,6 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -258,6 +259,44 @@ static void test_fault_read_fails_once(void **state)
 	fail_each(IO_READ, -EIO, true);
 }
 
+static void count_loss(void *arg)
+{
+	atomic_fetch_add((_Atomic unsigned *)arg, 1);
+}
+
+/* Nobody has the file any more when its data is lost: that is said all the same, and once. */
+static void test_fault_lost_data_is_said_without_its_file(void **state)
+{
+	_Atomic unsigned losses = 0;
+	struct fsc_open_options opt = {
+		.cache_bytes = 4u << 20, .data_lost = count_loss, .data_lost_arg = &losses};
+	struct fault_rule rule = {.op[IO_WRITE] = true, .count = 1, .error = -EIO};
+	struct fsc_ctx ctx = {.thread = t.thread};
+	struct fsc_new new_inode = {.mode = S_IFREG | 0644};
+	struct fsc_inode *root, *file;
+	char data[8192] = "data";
+	struct iovec iov = {data, sizeof(data)};
+	struct fsc_volume *vol;
+	struct dev *mem, *fault;
+
+	(void)state;
+	assert_int_equal(dev_mem_create(t.image, IMAGE_BYTES, &mem), 0);
+	assert_int_equal(dev_fault_create(mem, &fault), 0);
+	assert_int_equal(volume_open_dev(t.thread, fault, "fault", &opt, &vol), 0);
+	assert_int_equal(fsc_inode_get(&ctx, vol, FSC_SUBVOL_TOP, FSC_INO_ROOT, 0, &root), 0);
+	assert_int_equal(fsc_create(&ctx, root, "f", 1, &new_inode, &file), 0);
+	assert_int_equal(fsc_sync_all(&ctx, vol), 0);
+	assert_int_equal(fsc_write(&ctx, file, 0, &iov, 1), 0);
+	fsc_inode_put(file);
+	assert_int_equal(dev_fault_add(fault, &rule), 0);
+	assert_int_equal(fsc_sync_all(&ctx, vol), -EIO);
+	assert_int_equal(atomic_load(&losses), 1);
+	assert_int_equal(fsc_sync_all(&ctx, vol), 0);
+	assert_int_equal(atomic_load(&losses), 1);
+	fsc_inode_put(root);
+	fsc_volume_close(t.thread, vol);
+}
+
 static void test_fault_memory_fails_once(void **state)
 {
 	unsigned long step = setting("BYRE_FAULT_STEP", 7) * 5, tried = 0;
@@ -285,6 +324,7 @@ int main(void)
 		cmocka_unit_test(test_fault_flush_fails_once),
 		cmocka_unit_test(test_fault_flushes_fail_from_one_on),
 		cmocka_unit_test(test_fault_read_fails_once),
+		cmocka_unit_test(test_fault_lost_data_is_said_without_its_file),
 		cmocka_unit_test(test_fault_memory_fails_once),
 	};
 
