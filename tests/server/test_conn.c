@@ -33,7 +33,7 @@ static const char *const exports[] = {"/e=/,rw,no_root_squash", NULL};
 struct rig {
 	struct world *w;
 	struct loop *loop;
-	int fd; /* the client's end */
+	int fd; /* the client's end of the connection of rig_begin_one(); or -1 */
 	struct fsc_inode *file;
 };
 
@@ -44,6 +44,7 @@ static void rig_begin(struct rig *r, size_t memory_bytes)
 	const struct loop_limits limits = {.connections = 4, .memory_bytes = memory_bytes};
 
 	r->w = world_begin(exports, 2);
+	r->fd = -1;
 	r->file = fake_make(fake_root(5), "file", S_IFREG | 0644);
 	fake_set_data(r->file, content, sizeof(content));
 	assert_int_equal(loop_create(&r->w->srv, 0, &limits, &r->loop), 0);
@@ -62,8 +63,16 @@ static int rig_connect(struct rig *r)
 	return pair[0];
 }
 
+static void rig_begin_one(struct rig *r, size_t memory_bytes)
+{
+	rig_begin(r, memory_bytes);
+	r->fd = rig_connect(r);
+}
+
 static void rig_end(struct rig *r)
 {
+	if (r->fd >= 0)
+		close(r->fd);
 	loop_stop(r->loop);
 	loop_join(r->loop);
 	assert_int_equal(r->loop->n_conns, 0);
@@ -177,18 +186,15 @@ static void test_conn_byte_by_byte(void **state)
 	uint8_t rec[256];
 	struct rig r;
 	size_t len, got;
-	int fd;
 
 	(void)state;
-	rig_begin(&r, 64 << 20);
-	fd = rig_connect(&r);
+	rig_begin_one(&r, 64 << 20);
 	for (int i = 0; i < 3; i++) {
 		len = null_record(&r, rec);
 		for (size_t b = 0; b < len; b++)
-			put(fd, rec + b, 1);
-		assert_int_equal(next_reply(fd, &got), r.w->xid);
+			put(r.fd, rec + b, 1);
+		assert_int_equal(next_reply(r.fd, &got), r.w->xid);
 	}
-	close(fd);
 	rig_end(&r);
 }
 
@@ -197,17 +203,14 @@ static void test_conn_many_in_one_piece(void **state)
 	static uint8_t recs[100000];
 	struct rig r;
 	size_t len = 0, got;
-	int fd;
 
 	(void)state;
-	rig_begin(&r, 64 << 20);
-	fd = rig_connect(&r);
+	rig_begin_one(&r, 64 << 20);
 	for (int i = 0; i < 900; i++)
 		len += null_record(&r, recs + len);
-	put(fd, recs, len);
+	put(r.fd, recs, len);
 	for (uint32_t i = 1; i <= 900; i++)
-		assert_int_equal(next_reply(fd, &got), i);
-	close(fd);
+		assert_int_equal(next_reply(r.fd, &got), i);
 	rig_end(&r);
 }
 
@@ -217,23 +220,20 @@ static void test_conn_client_reads_late(void **state)
 	static uint8_t recs[100000];
 	struct rig r;
 	size_t len = 0, got;
-	int fd;
 
 	(void)state;
-	rig_begin(&r, 16 << 20);
-	fd = rig_connect(&r);
+	rig_begin_one(&r, 16 << 20);
 	for (int i = 0; i < 300; i++)
 		len += read_record(&r, recs + len, 1 << 20);
-	put(fd, recs, len);
-	assert_int_equal(next_reply(fd, &got), 1);
+	put(r.fd, recs, len);
+	assert_int_equal(next_reply(r.fd, &got), 1);
 	assert_true(atomic_load(&fake.reads) <= 10);
 	assert_true(counter_get(&r.loop->counters.paused) > 0);
 	for (uint32_t i = 2; i <= 300; i++) {
-		assert_int_equal(next_reply(fd, &got), i);
+		assert_int_equal(next_reply(r.fd, &got), i);
 		assert_true(got > 1 << 20);
 		assert_true(atomic_load(&fake.reads) <= 10);
 	}
-	close(fd);
 	rig_end(&r);
 }
 
@@ -242,18 +242,15 @@ static void test_conn_answers_after_half_close(void **state)
 	uint8_t rec[256];
 	struct rig r;
 	size_t len, got;
-	int fd;
 
 	(void)state;
-	rig_begin(&r, 64 << 20);
-	fd = rig_connect(&r);
+	rig_begin_one(&r, 64 << 20);
 	atomic_store(&fake.block, 1); /* the answer comes from a worker */
 	len = read_record(&r, rec, 100000);
-	put(fd, rec, len);
-	shutdown(fd, SHUT_WR);
-	assert_int_equal(next_reply(fd, &got), r.w->xid);
-	assert_int_equal(next_reply(fd, &got), 0);
-	close(fd);
+	put(r.fd, rec, len);
+	shutdown(r.fd, SHUT_WR);
+	assert_int_equal(next_reply(r.fd, &got), r.w->xid);
+	assert_int_equal(next_reply(r.fd, &got), 0);
 	rig_end(&r);
 }
 
@@ -353,23 +350,20 @@ static void test_conn_large_write_in_pieces(void **state)
 	static uint8_t rec[LARGE_RECORD];
 	struct rig r;
 	size_t got;
-	int fd;
 
 	(void)state;
-	rig_begin(&r, 64 << 20);
-	fd = rig_connect(&r);
+	rig_begin_one(&r, 64 << 20);
 	for (size_t i = 0; i < 2 * sizeof(piece) / sizeof(piece[0]); i++) {
 		struct fsc_inode *f = fake_make(fake_root(5), "w", S_IFREG | 0666);
 		size_t len = write_record(&r, f, rec), step = piece[i / 2];
 
 		atomic_store(&fake.block, i % 2);
 		for (size_t at = 0; at < len; at += step)
-			put(fd, rec + at, len - at < step ? len - at : step);
-		assert_int_equal(next_reply(fd, &got), r.w->xid);
+			put(r.fd, rec + at, len - at < step ? len - at : step);
+		assert_int_equal(next_reply(r.fd, &got), r.w->xid);
 		want_written(f);
 		fake_unlink(fake_root(5), "w");
 	}
-	close(fd);
 	rig_end(&r);
 }
 
