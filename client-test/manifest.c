@@ -232,17 +232,7 @@ int main(int argc, char **argv)
 	int o, fd;
 
 	while ((o = getopt_long(argc, argv, "h", options, NULL)) != -1)
-		switch (o) {
-		case 'n':
-			wo.no_hash = true;
-			break;
-		case 'c':
-			wo.with_ctime = true;
-			break;
-		case 'l':
-			wo.hash_limit_bytes = strtoull(optarg, NULL, 0);
-			break;
-		default:
+		if (!walk_option(&wo, o, optarg)) {
 			fputs(usage, o == 'h' ? stdout : stderr);
 			return o == 'h' ? 0 : 2;
 		}

@@ -618,15 +618,6 @@ static void parse_options(int argc, char **argv, struct walk_options *wo)
 
 	while ((o = getopt_long(argc, argv, "h", options, NULL)) != -1)
 		switch (o) {
-		case 'n':
-			wo->no_hash = true;
-			break;
-		case 'c':
-			wo->with_ctime = true;
-			break;
-		case 'l':
-			wo->hash_limit_bytes = strtoull(optarg, NULL, 0);
-			break;
 		case 'a':
 			opt.look_all = true;
 			break;
@@ -637,6 +628,8 @@ static void parse_options(int argc, char **argv, struct walk_options *wo)
 			opt.bench = true;
 			break;
 		default:
+			if (walk_option(wo, o, optarg))
+				break;
 			fputs(usage, o == 'h' ? stdout : stderr);
 			exit(o == 'h' ? 0 : 2);
 		}

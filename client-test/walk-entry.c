@@ -16,6 +16,23 @@ static void die(const char *what)
 	exit(1);
 }
 
+bool walk_option(struct walk_options *options, int o, const char *arg)
+{
+	switch (o) {
+	case 'n':
+		options->no_hash = true;
+		return true;
+	case 'c':
+		options->with_ctime = true;
+		return true;
+	case 'l':
+		options->hash_limit_bytes = strtoull(arg, NULL, 0);
+		return true;
+	default:
+		return false;
+	}
+}
+
 void walk_out_begin(struct walk_out *w, const struct walk_options *options)
 {
 	int in[2], out[2];

@@ -39,6 +39,9 @@ struct walk_options {
 #define WALK_HASH_LIMIT ((uint64_t)64 << 30)
 #define WALK_END_BYTES	65536u
 
+/* Sets what one of --no-hash (n), --ctime (c), --hash-limit (l) says; false: o is none of them. */
+bool walk_option(struct walk_options *options, int o, const char *arg);
+
 struct walk_out {
 	struct walk_options options;
 	FILE *to_sort, *from_sort;

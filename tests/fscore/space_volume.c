@@ -20,6 +20,7 @@
 #include "fscore/format/csum.h"
 #include "fscore/space/space_private.h"
 #include "fscore/tree/leaf.h"
+#include "tests/fscore/fake_writer.h"
 
 #define FREE_SPACE_TREE_FLAGS \
 	(BTRFS_FEATURE_COMPAT_RO_FREE_SPACE_TREE | BTRFS_FEATURE_COMPAT_RO_FREE_SPACE_TREE_VALID)
@@ -107,16 +108,6 @@ static int fake_alloc(struct tree_writer *w, struct tree_root *root, uint8_t lev
 	return ret;
 }
 
-static int fake_share(struct tree_writer *w, struct tree_root *root, struct mblock *old,
-	struct block_share *share)
-{
-	(void)w;
-	(void)root;
-	(void)old;
-	*share = (struct block_share){.refs = 1};
-	return 0;
-}
-
 static int fake_copied(struct tree_writer *w, struct tree_root *root, struct mblock *old,
 	struct mblock *copy, const struct block_share *share)
 {
@@ -175,25 +166,13 @@ static void fake_dirtied(struct tree_writer *w, struct mblock *block)
 	unlock_volume();
 }
 
-static void volume_broken(struct tree_writer *w, int error)
-{
-	(void)w;
-	fail_msg("a tree was left half changed: %d", error);
-}
-
-static void fake_root_changed(struct tree_writer *w, struct tree_root *root)
-{
-	(void)w;
-	(void)root;
-}
-
 static const struct tree_writer_ops fake_ops = {
 	.alloc_block = fake_alloc,
 	.share_info = fake_share,
 	.block_copied = fake_copied,
 	.free_block = fake_free,
 	.block_dirtied = fake_dirtied,
-	.broken = volume_broken,
+	.broken = fake_broken,
 	.root_changed = fake_root_changed,
 };
 

@@ -13,6 +13,7 @@
 #include "base/util.h"
 #include "fscore/tree/leaf.h"
 #include "fscore/tree/modify.h"
+#include "tests/fscore/fake_writer.h"
 
 #define PLACES	  3000u
 #define ITEM_TYPE 248u
@@ -52,16 +53,6 @@ static int fake_alloc(struct tree_writer *w, struct tree_root *root, uint8_t lev
 	return 0;
 }
 
-static int fake_share(struct tree_writer *w, struct tree_root *root, struct mblock *old,
-	struct block_share *share)
-{
-	(void)w;
-	(void)root;
-	(void)old;
-	*share = (struct block_share){.refs = 1};
-	return 0;
-}
-
 static int fake_copied(struct tree_writer *w, struct tree_root *root, struct mblock *old,
 	struct mblock *copy, const struct block_share *share)
 {
@@ -96,18 +87,6 @@ static void fake_dirtied(struct tree_writer *w, struct mblock *block)
 	assert_true(t.n_dirty < ARRAY_SIZE(t.dirty));
 	atomic_fetch_add(&block->refs, 1);
 	t.dirty[t.n_dirty++] = block;
-}
-
-static void fake_broken(struct tree_writer *w, int error)
-{
-	(void)w;
-	fail_msg("broken: %d", error);
-}
-
-static void fake_root_changed(struct tree_writer *w, struct tree_root *root)
-{
-	(void)w;
-	(void)root;
 }
 
 static const struct tree_writer_ops fake_ops = {

@@ -4,7 +4,6 @@
  * of several formats.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,78 +12,21 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
 #include "base/util.h"
-#include "fscore/fscore.h"
 #include "tests/fscore/image.h"
+#include "tests/fscore/writing.h"
 
-static struct {
-	char path[64];
-	struct fsc_thread *thread;
-	struct fsc_volume *vol;
-	struct fsc_ctx ctx;
-	struct fsc_inode *root;
-} t;
-
-static void open_volume(void)
-{
-	struct fsc_open_options opt = {.cache_bytes = 64u << 20};
-
-	assert_int_equal(fsc_thread_create(&t.thread), 0);
-	t.ctx = (struct fsc_ctx){.thread = t.thread};
-	assert_int_equal(fsc_volume_open(t.thread, t.path, &opt, &t.vol), 0);
-	assert_int_equal(fsc_inode_get(&t.ctx, t.vol, FSC_SUBVOL_TOP, FSC_INO_ROOT, 0, &t.root), 0);
-}
-
-static void close_volume(void)
-{
-	fsc_inode_put(t.root);
-	fsc_volume_close(t.thread, t.vol);
-	fsc_thread_destroy(t.thread);
-}
-
-/* A new volume in a file, as mkfs.btrfs makes it with these options. */
+/* A new volume with files in it, as mkfs.btrfs makes it with these options. */
 static void make_volume(const char *options)
 {
 	size_t bytes;
 	char *data = image_make(options, &bytes);
-	int fd;
 
-	strcpy(t.path, "/tmp/byre-write-XXXXXX");
-	fd = mkstemp(t.path);
-	assert_true(fd >= 0);
-	for (size_t done = 0; done < bytes;) {
-		ssize_t n = write(fd, data + done, bytes - done);
-
-		assert_true(n > 0);
-		done += (size_t)n;
-	}
-	close(fd);
+	writing_make_of(data, bytes);
 	free(data);
-	open_volume();
-}
-
-static void check_volume(void)
-{
-	char command[512];
-
-	snprintf(command, sizeof(command),
-		"PATH=$PATH:/sbin:/usr/sbin; btrfs check --readonly --check-data-csum %s >%s.log 2>&1 || "
-		"{ tail -n 30 %s.log; exit 1; }",
-		t.path, t.path, t.path);
-	assert_int_equal(system(command), 0);
-	snprintf(command, sizeof(command), "%s.log", t.path);
-	unlink(command);
-}
-
-static void end_volume(void)
-{
-	close_volume();
-	check_volume();
-	unlink(t.path);
 }
 
 /* ------------------------------------------------------------------------- helpers */
@@ -94,7 +36,7 @@ static struct fsc_inode *make(struct fsc_inode *dir, const char *name, uint32_t 
 	struct fsc_new n = {.mode = mode, .uid = 7, .gid = 8};
 	struct fsc_inode *inode;
 
-	assert_int_equal(fsc_create(&t.ctx, dir, name, strlen(name), &n, &inode), 0);
+	assert_int_equal(fsc_create(&w.ctx, dir, name, strlen(name), &n, &inode), 0);
 	return inode;
 }
 
@@ -105,30 +47,8 @@ static void write_at(struct fsc_inode *inode, uint64_t off, size_t len, unsigned
 
 	for (size_t i = 0; i < len; i++)
 		buf[i] = image_byte(seed, off + i);
-	assert_int_equal(fsc_write(&t.ctx, inode, off, &iov, 1), 0);
+	assert_int_equal(fsc_write(&w.ctx, inode, off, &iov, 1), 0);
 	free(buf);
-}
-
-static bool sync_ended;
-
-static void on_sync(struct fsc_sync *sync)
-{
-	(void)sync;
-	sync_ended = true;
-}
-
-static int sync_inode(struct fsc_inode *inode)
-{
-	struct fsc_sync sync = {.thread = t.thread, .done = on_sync};
-	int ret;
-
-	sync_ended = false;
-	ret = fsc_sync_inode(inode, &sync);
-	if (ret != -EINPROGRESS)
-		return ret;
-	while (!sync_ended)
-		fsc_thread_wait(t.thread);
-	return sync.status;
 }
 
 /* The file has these bytes at off (seed), or zeros (seed 0). */
@@ -137,7 +57,7 @@ static void expect_bytes(struct fsc_inode *inode, uint64_t off, size_t len, unsi
 	struct fsc_read rd = {.file_off = off, .len_bytes = len};
 	size_t done = 0;
 
-	assert_int_equal(fsc_read(&t.ctx, inode, &rd), 0);
+	assert_int_equal(fsc_read(&w.ctx, inode, &rd), 0);
 	assert_int_equal(rd.result_bytes, len);
 	for (unsigned k = 0; k < rd.n_iov; k++)
 		for (size_t i = 0; i < rd.iov[k].iov_len; i++, done++)
@@ -150,18 +70,11 @@ static void expect_bytes(struct fsc_inode *inode, uint64_t off, size_t len, unsi
 static struct fsc_inode *find(struct fsc_inode *dir, const char *name)
 {
 	struct fsc_inode *inode;
-	int ret = fsc_lookup(&t.ctx, dir, name, strlen(name), &inode);
+	int ret = fsc_lookup(&w.ctx, dir, name, strlen(name), &inode);
 
 	if (ret)
 		fail_msg("%s: %d", name, ret);
 	return inode;
-}
-
-static void reopen(void)
-{
-	close_volume();
-	check_volume();
-	open_volume();
 }
 
 /* --------------------------------------------------------------------------- cases */
@@ -170,7 +83,7 @@ static void test_open_and_close_for_writing_changes_nothing(void **state)
 {
 	(void)state;
 	make_volume("");
-	end_volume();
+	writing_end();
 }
 
 static void test_create_names_are_there_after_reopening(void **state)
@@ -184,35 +97,35 @@ static void test_create_names_are_there_after_reopening(void **state)
 
 	(void)state;
 	make_volume("");
-	fsc_inode_put(make(t.root, "new", S_IFREG | 0644));
-	dir = make(t.root, "newdir", S_IFDIR | 0750);
+	fsc_inode_put(make(w.root, "new", S_IFREG | 0644));
+	dir = make(w.root, "newdir", S_IFDIR | 0750);
 	fsc_inode_put(make(dir, "deep", S_IFIFO | 0600));
-	assert_int_equal(fsc_create(&t.ctx, dir, "sym", 3, &link, &inode), 0);
+	assert_int_equal(fsc_create(&w.ctx, dir, "sym", 3, &link, &inode), 0);
 	fsc_inode_put(inode);
-	assert_int_equal(fsc_create(&t.ctx, dir, "dev", 3, &dev, &inode), 0);
+	assert_int_equal(fsc_create(&w.ctx, dir, "dev", 3, &dev, &inode), 0);
 	fsc_inode_put(inode);
-	assert_int_equal(fsc_create(&t.ctx, dir, "dev", 3, &dev, &inode), -EEXIST);
+	assert_int_equal(fsc_create(&w.ctx, dir, "dev", 3, &dev, &inode), -EEXIST);
 	fsc_inode_put(dir);
-	reopen();
-	inode = find(t.root, "new");
+	writing_reopen();
+	inode = find(w.root, "new");
 	fsc_inode_attr(inode, &attr);
 	assert_int_equal(attr.mode, S_IFREG | 0644);
 	assert_int_equal(attr.uid, 7);
 	assert_int_equal(attr.nlink, 1);
 	fsc_inode_put(inode);
-	dir = find(t.root, "newdir");
+	dir = find(w.root, "newdir");
 	inode = find(dir, "dev");
 	fsc_inode_attr(inode, &attr);
 	assert_int_equal(attr.rdev_major, 5);
 	assert_int_equal(attr.rdev_minor, 70000);
 	fsc_inode_put(inode);
 	inode = find(dir, "sym");
-	assert_int_equal(fsc_readlink(&t.ctx, inode, buf, sizeof(buf), &len), 0);
+	assert_int_equal(fsc_readlink(&w.ctx, inode, buf, sizeof(buf), &len), 0);
 	assert_int_equal(len, 10);
 	assert_memory_equal(buf, "some/where", 10);
 	fsc_inode_put(inode);
 	fsc_inode_put(dir);
-	end_volume();
+	writing_end();
 }
 
 static void test_write_content_is_there_after_reopening(void **state)
@@ -221,23 +134,23 @@ static void test_write_content_is_there_after_reopening(void **state)
 
 	(void)state;
 	make_volume("");
-	inode = make(t.root, "small", S_IFREG | 0644);
+	inode = make(w.root, "small", S_IFREG | 0644);
 	write_at(inode, 0, 100, 1);
 	fsc_inode_put(inode);
-	inode = make(t.root, "large", S_IFREG | 0644);
+	inode = make(w.root, "large", S_IFREG | 0644);
 	for (unsigned i = 0; i < 20; i++)
 		write_at(inode, i * 300000ull, 300000, 2);
 	/* over what is there, unaligned, and a hole */
 	write_at(inode, 1000001, 5000, 2);
 	write_at(inode, 8000000, 10, 2);
-	assert_int_equal(sync_inode(inode), 0);
+	assert_int_equal(writing_sync(inode), 0);
 	write_at(inode, 4096, 8192, 3);
 	fsc_inode_put(inode);
-	reopen();
-	inode = find(t.root, "small");
+	writing_reopen();
+	inode = find(w.root, "small");
 	expect_bytes(inode, 0, 100, 1);
 	fsc_inode_put(inode);
-	inode = find(t.root, "large");
+	inode = find(w.root, "large");
 	expect_bytes(inode, 0, 4096, 2);
 	expect_bytes(inode, 4096, 8192, 3);
 	expect_bytes(inode, 12288, 2000000, 2);
@@ -245,14 +158,14 @@ static void test_write_content_is_there_after_reopening(void **state)
 	expect_bytes(inode, 6000000, 2000000, 0);
 	expect_bytes(inode, 8000000, 10, 2);
 	fsc_inode_put(inode);
-	end_volume();
+	writing_end();
 }
 
 static int set_size(struct fsc_inode *inode, uint64_t size)
 {
 	struct fsc_setattr set = {.mask = FSC_SET_SIZE, .size_bytes = size};
 
-	return fsc_setattr(&t.ctx, inode, &set);
+	return fsc_setattr(&w.ctx, inode, &set);
 }
 
 static void test_truncate_both_ways_shows_zeros_and_never_old_bytes(void **state)
@@ -261,32 +174,32 @@ static void test_truncate_both_ways_shows_zeros_and_never_old_bytes(void **state
 
 	(void)state;
 	make_volume("");
-	inode = make(t.root, "f", S_IFREG | 0644);
+	inode = make(w.root, "f", S_IFREG | 0644);
 	write_at(inode, 0, 1000000, 4);
-	assert_int_equal(sync_inode(inode), 0);
+	assert_int_equal(writing_sync(inode), 0);
 	assert_int_equal(set_size(inode, 500001), 0);
 	assert_int_equal(set_size(inode, 900000), 0);
 	expect_bytes(inode, 0, 500001, 4);
 	expect_bytes(inode, 500001, 399999, 0);
-	assert_int_equal(sync_inode(inode), 0);
+	assert_int_equal(writing_sync(inode), 0);
 	assert_int_equal(set_size(inode, 100), 0);
 	assert_int_equal(set_size(inode, 3000), 0);
 	fsc_inode_put(inode);
-	inode = make(t.root, "g", S_IFREG | 0644);
+	inode = make(w.root, "g", S_IFREG | 0644);
 	write_at(inode, 0, 50, 5);
-	assert_int_equal(sync_inode(inode), 0);
+	assert_int_equal(writing_sync(inode), 0);
 	assert_int_equal(set_size(inode, 1ull << 40), 0);
 	fsc_inode_put(inode);
-	reopen();
-	inode = find(t.root, "f");
+	writing_reopen();
+	inode = find(w.root, "f");
 	expect_bytes(inode, 0, 100, 4);
 	expect_bytes(inode, 100, 2900, 0);
 	fsc_inode_put(inode);
-	inode = find(t.root, "g");
+	inode = find(w.root, "g");
 	expect_bytes(inode, 0, 50, 5);
 	expect_bytes(inode, 50, 100000, 0);
 	fsc_inode_put(inode);
-	end_volume();
+	writing_end();
 }
 
 /* The end moves to places that are dirty, holes, or not there yet, before anything is on disk. */
@@ -299,14 +212,14 @@ static void test_truncate_before_anything_is_on_disk(void **state)
 		struct fsc_inode *a, *b, *c;
 
 		make_volume(formats[f]);
-		a = make(t.root, "a", S_IFREG | 0644);
+		a = make(w.root, "a", S_IFREG | 0644);
 		write_at(a, 4096, 70000, 1);
 		assert_int_equal(set_size(a, 60000), 0);
-		b = make(t.root, "b", S_IFREG | 0644);
+		b = make(w.root, "b", S_IFREG | 0644);
 		write_at(b, 0, 5000, 2);
 		write_at(b, 900000, 5000, 2);
 		assert_int_equal(set_size(b, 400000), 0);
-		c = make(t.root, "c", S_IFREG | 0644);
+		c = make(w.root, "c", S_IFREG | 0644);
 		write_at(c, 0, 80, 3);
 		write_at(c, 100000, 80, 3);
 		assert_int_equal(set_size(c, 50), 0);
@@ -314,20 +227,20 @@ static void test_truncate_before_anything_is_on_disk(void **state)
 		fsc_inode_put(a);
 		fsc_inode_put(b);
 		fsc_inode_put(c);
-		reopen();
-		a = find(t.root, "a");
+		writing_reopen();
+		a = find(w.root, "a");
 		expect_bytes(a, 0, 4096, 0);
 		expect_bytes(a, 4096, 60000 - 4096, 1);
-		b = find(t.root, "b");
+		b = find(w.root, "b");
 		expect_bytes(b, 0, 5000, 2);
 		expect_bytes(b, 5000, 395000, 0);
-		c = find(t.root, "c");
+		c = find(w.root, "c");
 		expect_bytes(c, 0, 50, 3);
 		expect_bytes(c, 50, 69950, 0);
 		fsc_inode_put(a);
 		fsc_inode_put(b);
 		fsc_inode_put(c);
-		end_volume();
+		writing_end();
 	}
 }
 
@@ -338,42 +251,42 @@ static void test_unlink_rename_link_move_names(void **state)
 
 	(void)state;
 	make_volume("");
-	d1 = make(t.root, "d1", S_IFDIR | 0755);
+	d1 = make(w.root, "d1", S_IFDIR | 0755);
 	d2 = make(d1, "d2", S_IFDIR | 0755);
 	a = make(d1, "a", S_IFREG | 0644);
 	write_at(a, 0, 20000, 6);
-	assert_int_equal(fsc_link(&t.ctx, a, d2, "b", 1), 0);
-	assert_int_equal(fsc_link(&t.ctx, a, d2, "b", 1), -EEXIST);
+	assert_int_equal(fsc_link(&w.ctx, a, d2, "b", 1), 0);
+	assert_int_equal(fsc_link(&w.ctx, a, d2, "b", 1), -EEXIST);
 	fsc_inode_attr(a, &attr);
 	assert_int_equal(attr.nlink, 2);
-	assert_int_equal(fsc_rename(&t.ctx, d1, "a", 1, d2, "b", 1), 0); /* the same file */
-	assert_int_equal(fsc_unlink(&t.ctx, d2, "b", 1), 0);
-	assert_int_equal(fsc_rmdir(&t.ctx, t.root, "d1", 2), -ENOTEMPTY);
-	assert_int_equal(fsc_unlink(&t.ctx, t.root, "d1", 2), -EISDIR);
-	assert_int_equal(fsc_rmdir(&t.ctx, d1, "a", 1), -ENOTDIR);
-	assert_int_equal(fsc_rename(&t.ctx, t.root, "d1", 2, d2, "z", 1), -EINVAL);
+	assert_int_equal(fsc_rename(&w.ctx, d1, "a", 1, d2, "b", 1), 0); /* the same file */
+	assert_int_equal(fsc_unlink(&w.ctx, d2, "b", 1), 0);
+	assert_int_equal(fsc_rmdir(&w.ctx, w.root, "d1", 2), -ENOTEMPTY);
+	assert_int_equal(fsc_unlink(&w.ctx, w.root, "d1", 2), -EISDIR);
+	assert_int_equal(fsc_rmdir(&w.ctx, d1, "a", 1), -ENOTDIR);
+	assert_int_equal(fsc_rename(&w.ctx, w.root, "d1", 2, d2, "z", 1), -EINVAL);
 	fsc_inode_put(make(d2, "victim", S_IFREG | 0600));
-	assert_int_equal(fsc_rename(&t.ctx, d1, "a", 1, d2, "victim", 6), 0);
+	assert_int_equal(fsc_rename(&w.ctx, d1, "a", 1, d2, "victim", 6), 0);
 	x = find(d2, "victim");
 	assert_ptr_equal(x, a);
 	expect_bytes(x, 0, 20000, 6);
 	fsc_inode_put(x);
-	assert_int_equal(fsc_lookup(&t.ctx, d1, "a", 1, &x), -ENOENT);
-	assert_int_equal(fsc_rename(&t.ctx, d1, "d2", 2, t.root, "moved", 5), 0);
-	assert_int_equal(fsc_rmdir(&t.ctx, t.root, "d1", 2), 0);
+	assert_int_equal(fsc_lookup(&w.ctx, d1, "a", 1, &x), -ENOENT);
+	assert_int_equal(fsc_rename(&w.ctx, d1, "d2", 2, w.root, "moved", 5), 0);
+	assert_int_equal(fsc_rmdir(&w.ctx, w.root, "d1", 2), 0);
 	fsc_inode_put(a);
 	fsc_inode_put(d1);
 	fsc_inode_put(d2);
-	reopen();
-	d2 = find(t.root, "moved");
+	writing_reopen();
+	d2 = find(w.root, "moved");
 	x = find(d2, "victim");
 	expect_bytes(x, 0, 20000, 6);
-	assert_int_equal(fsc_unlink(&t.ctx, d2, "victim", 6), 0);
+	assert_int_equal(fsc_unlink(&w.ctx, d2, "victim", 6), 0);
 	fsc_inode_put(x);
 	fsc_inode_put(d2);
-	assert_int_equal(fsc_rmdir(&t.ctx, t.root, "moved", 5), 0);
-	assert_int_equal(fsc_lookup(&t.ctx, t.root, "d1", 2, &x), -ENOENT);
-	end_volume();
+	assert_int_equal(fsc_rmdir(&w.ctx, w.root, "moved", 5), 0);
+	assert_int_equal(fsc_lookup(&w.ctx, w.root, "d1", 2, &x), -ENOENT);
+	writing_end();
 }
 
 static void test_many_files_come_and_go(void **state)
@@ -388,27 +301,27 @@ static void test_many_files_come_and_go(void **state)
 		char name[300];
 
 		make_volume(formats[f]);
-		dir = make(t.root, "many", S_IFDIR | 0755);
+		dir = make(w.root, "many", S_IFDIR | 0755);
 		for (unsigned i = 0; i < 1500; i++) {
 			snprintf(name, sizeof(name), "file-%u-%0*u", i, i % 100 + 1, i);
 			inode = make(dir, name, S_IFREG | 0644);
 			write_at(inode, i % 3 ? 0 : i * 5, i * 7 % 20000 + 1, i + 1);
 			if (i % 50 == 0)
-				assert_int_equal(sync_inode(inode), 0);
+				assert_int_equal(writing_sync(inode), 0);
 			fsc_inode_put(inode);
 		}
-		reopen();
-		dir = find(t.root, "many");
+		writing_reopen();
+		dir = find(w.root, "many");
 		for (unsigned i = 0; i < 1500; i++) {
 			snprintf(name, sizeof(name), "file-%u-%0*u", i, i % 100 + 1, i);
 			inode = find(dir, name);
 			expect_bytes(inode, i % 3 ? 0 : i * 5, i * 7 % 20000 + 1, i + 1);
 			fsc_inode_put(inode);
 			if (i % 2)
-				assert_int_equal(fsc_unlink(&t.ctx, dir, name, strlen(name)), 0);
+				assert_int_equal(fsc_unlink(&w.ctx, dir, name, strlen(name)), 0);
 		}
 		fsc_inode_put(dir);
-		end_volume();
+		writing_end();
 	}
 }
 
@@ -420,7 +333,7 @@ static void test_overwrite_the_last_content_wins(void **state)
 
 	(void)state;
 	make_volume("");
-	inode = make(t.root, "o", S_IFREG | 0644);
+	inode = make(w.root, "o", S_IFREG | 0644);
 	srandom(5);
 	write_at(inode, 0, sizeof(last) / sizeof(*last) * 4096, 1);
 	for (unsigned i = 0; i < 64; i++)
@@ -431,17 +344,17 @@ static void test_overwrite_the_last_content_wins(void **state)
 		write_at(inode, page * 4096, 4096, round);
 		last[page] = round;
 		if (round % 7 == 0)
-			fsc_thread_reap(t.thread);
+			fsc_thread_reap(w.thread);
 		if (round % 50 == 0)
-			assert_int_equal(sync_inode(inode), 0);
+			assert_int_equal(writing_sync(inode), 0);
 	}
 	fsc_inode_put(inode);
-	reopen();
-	inode = find(t.root, "o");
+	writing_reopen();
+	inode = find(w.root, "o");
 	for (unsigned i = 0; i < 64; i++)
 		expect_bytes(inode, i * 4096, 4096, last[i]);
 	fsc_inode_put(inode);
-	end_volume();
+	writing_end();
 }
 
 static void test_xattrs_come_change_and_go(void **state)
@@ -453,26 +366,26 @@ static void test_xattrs_come_change_and_go(void **state)
 	(void)state;
 	memset(value, 'v', sizeof(value));
 	make_volume("");
-	inode = make(t.root, "x", S_IFREG | 0644);
+	inode = make(w.root, "x", S_IFREG | 0644);
 	assert_int_equal(
-		fsc_setxattr(&t.ctx, inode, "user.a", "1", 1, FSC_XATTR_REPLACE), -ENODATA);
-	assert_int_equal(fsc_setxattr(&t.ctx, inode, "user.a", "1", 1, 0), 0);
-	assert_int_equal(fsc_setxattr(&t.ctx, inode, "user.a", "2", 1, FSC_XATTR_CREATE), -EEXIST);
-	assert_int_equal(fsc_setxattr(&t.ctx, inode, "user.a", value, sizeof(value), 0), 0);
-	assert_int_equal(fsc_setxattr(&t.ctx, inode, "user.b", "", 0, 0), 0);
-	assert_int_equal(fsc_removexattr(&t.ctx, inode, "user.none"), -ENODATA);
+		fsc_setxattr(&w.ctx, inode, "user.a", "1", 1, FSC_XATTR_REPLACE), -ENODATA);
+	assert_int_equal(fsc_setxattr(&w.ctx, inode, "user.a", "1", 1, 0), 0);
+	assert_int_equal(fsc_setxattr(&w.ctx, inode, "user.a", "2", 1, FSC_XATTR_CREATE), -EEXIST);
+	assert_int_equal(fsc_setxattr(&w.ctx, inode, "user.a", value, sizeof(value), 0), 0);
+	assert_int_equal(fsc_setxattr(&w.ctx, inode, "user.b", "", 0, 0), 0);
+	assert_int_equal(fsc_removexattr(&w.ctx, inode, "user.none"), -ENODATA);
 	fsc_inode_put(inode);
-	reopen();
-	inode = find(t.root, "x");
-	assert_int_equal(fsc_getxattr(&t.ctx, inode, "user.a", got, sizeof(got), &len), 0);
+	writing_reopen();
+	inode = find(w.root, "x");
+	assert_int_equal(fsc_getxattr(&w.ctx, inode, "user.a", got, sizeof(got), &len), 0);
 	assert_int_equal(len, sizeof(value));
 	assert_memory_equal(got, value, len);
-	assert_int_equal(fsc_removexattr(&t.ctx, inode, "user.a"), 0);
-	assert_int_equal(fsc_getxattr(&t.ctx, inode, "user.a", got, sizeof(got), &len), -ENODATA);
-	assert_int_equal(fsc_getxattr(&t.ctx, inode, "user.b", got, sizeof(got), &len), 0);
+	assert_int_equal(fsc_removexattr(&w.ctx, inode, "user.a"), 0);
+	assert_int_equal(fsc_getxattr(&w.ctx, inode, "user.a", got, sizeof(got), &len), -ENODATA);
+	assert_int_equal(fsc_getxattr(&w.ctx, inode, "user.b", got, sizeof(got), &len), 0);
 	assert_int_equal(len, 0);
 	fsc_inode_put(inode);
-	end_volume();
+	writing_end();
 }
 
 static void test_setattr_guard_and_times(void **state)
@@ -484,21 +397,21 @@ static void test_setattr_guard_and_times(void **state)
 
 	(void)state;
 	make_volume("");
-	inode = make(t.root, "s", S_IFREG | 0644);
+	inode = make(w.root, "s", S_IFREG | 0644);
 	fsc_inode_attr(inode, &before);
 	set.has_guard = true;
 	set.guard = before.ctime;
-	assert_int_equal(fsc_setattr(&t.ctx, inode, &set), 0);
-	assert_int_equal(fsc_setattr(&t.ctx, inode, &set), -EREMCHG);
+	assert_int_equal(fsc_setattr(&w.ctx, inode, &set), 0);
+	assert_int_equal(fsc_setattr(&w.ctx, inode, &set), -EREMCHG);
 	fsc_inode_put(inode);
-	reopen();
-	inode = find(t.root, "s");
+	writing_reopen();
+	inode = find(w.root, "s");
 	fsc_inode_attr(inode, &after);
 	assert_int_equal(after.mode, S_IFREG | 0711);
 	assert_true(after.mtime.sec == -5 && after.mtime.nsec == 7);
 	assert_true(after.change > before.change);
 	fsc_inode_put(inode);
-	end_volume();
+	writing_end();
 }
 
 static void test_exclusive_verifier_is_kept_whole(void **state)
@@ -512,16 +425,16 @@ static void test_exclusive_verifier_is_kept_whole(void **state)
 
 	(void)state;
 	make_volume("");
-	assert_int_equal(fsc_create(&t.ctx, t.root, "e", 1, &n, &inode), 0);
+	assert_int_equal(fsc_create(&w.ctx, w.root, "e", 1, &n, &inode), 0);
 	fsc_inode_put(inode);
-	reopen();
-	inode = find(t.root, "e");
-	assert_int_equal(fsc_verifier_check(&t.ctx, inode, n.verifier), 0);
-	assert_int_equal(fsc_verifier_check(&t.ctx, inode, other), -EEXIST);
-	assert_int_equal(fsc_setattr(&t.ctx, inode, &set), 0);
-	assert_int_equal(fsc_verifier_check(&t.ctx, inode, n.verifier), -EEXIST);
+	writing_reopen();
+	inode = find(w.root, "e");
+	assert_int_equal(fsc_verifier_check(&w.ctx, inode, n.verifier), 0);
+	assert_int_equal(fsc_verifier_check(&w.ctx, inode, other), -EEXIST);
+	assert_int_equal(fsc_setattr(&w.ctx, inode, &set), 0);
+	assert_int_equal(fsc_verifier_check(&w.ctx, inode, n.verifier), -EEXIST);
 	fsc_inode_put(inode);
-	end_volume();
+	writing_end();
 }
 
 int main(void)

@@ -118,6 +118,21 @@ static void reopen(struct model *m)
 	model_compare(m);
 }
 
+/* A new volume and a file on it. */
+static void begin(struct model *m, const char *mkfs_options, size_t max)
+{
+	writing_make(mkfs_options);
+	model_create(m, w.root, "f", max);
+}
+
+/* What the file has is on the disk, too, and nothing is wrong with the volume. */
+static void end(struct model *m)
+{
+	reopen(m);
+	model_free(m);
+	writing_end();
+}
+
 /* ----------------------------------------------------------------------- nodatacow */
 
 static void test_nodatacow_is_written_in_place(void **state)
@@ -128,8 +143,7 @@ static void test_nodatacow_is_written_in_place(void **state)
 	uint64_t at;
 
 	(void)state;
-	writing_make("");
-	model_create(&m, w.root, "f", MIB);
+	begin(&m, "", MIB);
 	make_nodatacow(&m);
 	model_write(&m, 0, MIB, BYTES_RANDOM, 1);
 	model_sync(&m);
@@ -153,9 +167,7 @@ static void test_nodatacow_is_written_in_place(void **state)
 	model_write(&m, 7000, 10000, BYTES_TEXT, 3);
 	model_sync(&m);
 	assert_int_equal(first_logical(&m), at);
-	reopen(&m);
-	model_free(&m);
-	writing_end();
+	end(&m);
 }
 
 static void test_nodatacow_of_the_same_transaction_is_written_in_place(void **state)
@@ -164,8 +176,7 @@ static void test_nodatacow_of_the_same_transaction_is_written_in_place(void **st
 	uint64_t at;
 
 	(void)state;
-	writing_make("");
-	model_create(&m, w.root, "f", MIB);
+	begin(&m, "", MIB);
 	make_nodatacow(&m);
 	model_write(&m, 0, 100000, BYTES_RANDOM, 1);
 	flusher_write_all(&w.ctx, w.vol);
@@ -173,9 +184,7 @@ static void test_nodatacow_of_the_same_transaction_is_written_in_place(void **st
 	model_write(&m, 4000, 100000, BYTES_RANDOM, 2);
 	flusher_write_all(&w.ctx, w.vol);
 	assert_int_equal(first_logical(&m), at);
-	reopen(&m);
-	model_free(&m);
-	writing_end();
+	end(&m);
 }
 
 static void test_nodatacow_that_is_shared_is_copied(void **state)
@@ -223,8 +232,7 @@ static void test_nodatacow_older_than_a_snapshot_is_copied(void **state)
 	uint64_t at;
 
 	(void)state;
-	writing_make("");
-	model_create(&m, w.root, "f", MIB);
+	begin(&m, "", MIB);
 	make_nodatacow(&m);
 	model_write(&m, 0, 100000, BYTES_RANDOM, 1);
 	model_sync(&m);
@@ -233,9 +241,7 @@ static void test_nodatacow_older_than_a_snapshot_is_copied(void **state)
 	model_write(&m, 0, 50000, BYTES_RANDOM, 2);
 	model_sync(&m);
 	assert_int_not_equal(first_logical(&m), at);
-	reopen(&m);
-	model_free(&m);
-	writing_end();
+	end(&m);
 }
 
 /* A file that became nodatacow when it had content: its checksums must stay true. */
@@ -245,8 +251,7 @@ static void test_nodatacow_over_checksums_is_copied(void **state)
 	uint64_t at;
 
 	(void)state;
-	writing_make("");
-	model_create(&m, w.root, "f", MIB);
+	begin(&m, "", MIB);
 	model_write(&m, 0, 100000, BYTES_RANDOM, 1);
 	model_sync(&m);
 	at = first_logical(&m);
@@ -273,8 +278,7 @@ static void test_prealloc_is_written_in_place_part_by_part(void **state)
 		struct model m;
 		uint64_t at;
 
-		writing_make(formats[f]);
-		model_create(&m, w.root, "f", MIB);
+		begin(&m, formats[f], MIB);
 		preallocate(&m, 0, MIB);
 		at = first_logical(&m);
 		/* The middle, behind the end. */
@@ -306,9 +310,7 @@ static void test_prealloc_is_written_in_place_part_by_part(void **state)
 		model_write(&m, 0, 5000, BYTES_RANDOM, 22);
 		model_sync(&m);
 		assert_int_not_equal(first_logical(&m), at);
-		reopen(&m);
-		model_free(&m);
-		writing_end();
+		end(&m);
 	}
 }
 
@@ -348,8 +350,7 @@ static void test_prealloc_of_a_compressed_file_is_written_in_place(void **state)
 	uint64_t at;
 
 	(void)state;
-	writing_make("");
-	model_create(&m, w.root, "f", MIB);
+	begin(&m, "", MIB);
 	assert_int_equal(fsc_setxattr(&w.ctx, m.inode, "btrfs.compression", "zstd", 4, 0), 0);
 	preallocate(&m, 0, MIB / 2);
 	at = first_logical(&m);
@@ -359,9 +360,7 @@ static void test_prealloc_of_a_compressed_file_is_written_in_place(void **state)
 	assert_int_equal(seen.first_logical, at);
 	assert_int_equal(seen.n_of_type[BTRFS_COMPRESS_NONE], 1);
 	assert_int_equal(seen.n_of_type[BTRFS_COMPRESS_ZSTD], 4);
-	reopen(&m);
-	model_free(&m);
-	writing_end();
+	end(&m);
 }
 
 /* A gap before what is preallocated, and one behind it; without no-holes these are items. */
@@ -371,8 +370,7 @@ static void test_write_behind_prealloc_fills_only_gaps_with_holes(void **state)
 
 	(void)state;
 	for (unsigned f = 0; f < 2; f++) {
-		writing_make(f ? "-O ^no-holes" : "");
-		model_create(&m, w.root, "f", 2 * MIB);
+		begin(&m, f ? "-O ^no-holes" : "", 2 * MIB);
 		preallocate(&m, 65536, 65536);
 		preallocate(&m, 262144, 65536);
 		model_write(&m, MIB, 1000, BYTES_RANDOM, 1);
@@ -385,9 +383,7 @@ static void test_write_behind_prealloc_fills_only_gaps_with_holes(void **state)
 		preallocate(&m, 65536, 65536);
 		model_truncate(&m, MIB);
 		model_write(&m, 70000, 30000, BYTES_RANDOM, 3);
-		reopen(&m);
-		model_free(&m);
-		writing_end();
+		end(&m);
 	}
 }
 
@@ -397,16 +393,13 @@ static void test_small_write_into_prealloc_does_not_go_inline(void **state)
 	struct model m;
 
 	(void)state;
-	writing_make("");
-	model_create(&m, w.root, "f", MIB);
+	begin(&m, "", MIB);
 	preallocate(&m, 4096, 65536);
 	model_write(&m, 0, 100, BYTES_TEXT, 1);
 	model_sync(&m);
 	extents_see(m.inode, &seen);
 	assert_int_equal(seen.n_inline, 0);
-	reopen(&m);
-	model_free(&m);
-	writing_end();
+	end(&m);
 }
 
 static void test_random_changes_in_place_keep_the_content(void **state)

@@ -33,15 +33,36 @@ static void close_volume(void)
 	fsc_thread_destroy(w.thread);
 }
 
-void writing_make(const char *mkfs_options)
+static int make_file(void)
 {
-	char command[512];
 	int fd;
 
 	strcpy(w.path, "/tmp/byre-write-XXXXXX");
 	fd = mkstemp(w.path);
 	assert_true(fd >= 0);
+	return fd;
+}
+
+void writing_make_of(const void *volume, size_t bytes)
+{
+	const char *data = volume;
+	int fd = make_file();
+
+	for (size_t done = 0; done < bytes;) {
+		ssize_t n = write(fd, data + done, bytes - done);
+
+		assert_true(n > 0);
+		done += (size_t)n;
+	}
 	close(fd);
+	open_volume();
+}
+
+void writing_make(const char *mkfs_options)
+{
+	char command[512];
+
+	close(make_file());
 	snprintf(command, sizeof(command),
 		"PATH=$PATH:/sbin:/usr/sbin; truncate -s 512M %s && mkfs.btrfs -q %s %s >/dev/null",
 		w.path, mkfs_options, w.path);
@@ -74,6 +95,28 @@ void writing_end(void)
 	close_volume();
 	check_volume();
 	unlink(w.path);
+}
+
+static bool sync_ended;
+
+static void on_sync(struct fsc_sync *sync)
+{
+	(void)sync;
+	sync_ended = true;
+}
+
+int writing_sync(struct fsc_inode *inode)
+{
+	struct fsc_sync sync = {.thread = w.thread, .done = on_sync};
+	int ret;
+
+	sync_ended = false;
+	ret = fsc_sync_inode(inode, &sync);
+	if (ret != -EINPROGRESS)
+		return ret;
+	while (!sync_ended)
+		fsc_thread_wait(w.thread);
+	return sync.status;
 }
 
 /* ------------------------------------------------------------------------- files */
@@ -143,24 +186,9 @@ void model_truncate(struct model *m, uint64_t size)
 	m->size = size;
 }
 
-static bool sync_ended;
-
-static void on_sync(struct fsc_sync *sync)
-{
-	(void)sync;
-	sync_ended = true;
-}
-
 void model_sync(struct model *m)
 {
-	struct fsc_sync sync = {.thread = w.thread, .done = on_sync};
-	int ret;
-
-	sync_ended = false;
-	ret = fsc_sync_inode(m->inode, &sync);
-	while (ret == -EINPROGRESS && !sync_ended)
-		fsc_thread_wait(w.thread);
-	assert_int_equal(ret == -EINPROGRESS ? sync.status : ret, 0);
+	assert_int_equal(writing_sync(m->inode), 0);
 }
 
 static void compare_part(struct model *m, uint64_t off, size_t len)

@@ -24,10 +24,15 @@ extern struct writing w;
 
 /* A new volume, as mkfs.btrfs makes it with these options; opened. */
 void writing_make(const char *mkfs_options);
+/* One with these bytes; opened. */
+void writing_make_of(const void *volume, size_t bytes);
 /* Closes it, checks it, opens it again. Inodes must have been put. */
 void writing_reopen(void);
 /* Closes, checks and removes it. */
 void writing_end(void);
+
+/* fsc_sync_inode(), and waits for its end. */
+int writing_sync(struct fsc_inode *inode);
 
 /* What bytes are like. */
 enum bytes_kind {

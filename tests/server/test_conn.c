@@ -9,17 +9,23 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <semaphore.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/time.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "base/util.h"
 #include "proto/record.h"
 #include "server/conn.h"
 #include "server/jobs.h"
 #include "tests/server/rpc_client.h"
+
+/* What takes longer does not happen, and the test fails. */
+#define LIMIT_SECONDS 10
 
 static const char *const exports[] = {"/e=/,rw,no_root_squash", NULL};
 
@@ -27,7 +33,7 @@ static const char *const exports[] = {"/e=/,rw,no_root_squash", NULL};
 struct rig {
 	struct world *w;
 	struct loop *loop;
-	int fd; /* the client's end */
+	int fd; /* the client's end of the connection of rig_begin_one(); or -1 */
 	struct fsc_inode *file;
 };
 
@@ -38,6 +44,7 @@ static void rig_begin(struct rig *r, size_t memory_bytes)
 	const struct loop_limits limits = {.connections = 4, .memory_bytes = memory_bytes};
 
 	r->w = world_begin(exports, 2);
+	r->fd = -1;
 	r->file = fake_make(fake_root(5), "file", S_IFREG | 0644);
 	fake_set_data(r->file, content, sizeof(content));
 	assert_int_equal(loop_create(&r->w->srv, 0, &limits, &r->loop), 0);
@@ -46,17 +53,26 @@ static void rig_begin(struct rig *r, size_t memory_bytes)
 
 static int rig_connect(struct rig *r)
 {
-	struct timeval limit = {10, 0};
+	struct timeval limit = {LIMIT_SECONDS, 0};
 	int pair[2];
 
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
 	setsockopt(pair[0], SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
+	setsockopt(pair[0], SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
 	conn_adopt(r->loop, pair[1], &r->w->peer.addr);
 	return pair[0];
 }
 
+static void rig_begin_one(struct rig *r, size_t memory_bytes)
+{
+	rig_begin(r, memory_bytes);
+	r->fd = rig_connect(r);
+}
+
 static void rig_end(struct rig *r)
 {
+	if (r->fd >= 0)
+		close(r->fd);
 	loop_stop(r->loop);
 	loop_join(r->loop);
 	assert_int_equal(r->loop->n_conns, 0);
@@ -65,6 +81,41 @@ static void rig_end(struct rig *r)
 	assert_int_equal(r->loop->rpc.out_pool.n_used, 0);
 	loop_destroy(r->loop);
 	world_end(r->w);
+}
+
+struct turn {
+	struct fsc_msg msg;
+	sem_t handled;
+};
+
+static void on_turn(struct fsc_msg *msg)
+{
+	sem_post(&container_of(msg, struct turn, msg)->handled);
+}
+
+/* Has the loop's thread handle a message, which it does among its other events. */
+static void take_turn(struct rig *r)
+{
+	struct turn t = {.msg.fn = on_turn};
+	struct timespec end;
+
+	clock_gettime(CLOCK_REALTIME, &end);
+	end.tv_sec += LIMIT_SECONDS;
+	sem_init(&t.handled, 0, 0);
+	fsc_thread_post(r->loop->rpc.thread.fsc, &t.msg);
+	assert_int_equal(sem_timedwait(&t.handled, &end), 0);
+	sem_destroy(&t.handled);
+}
+
+/* Turns of the loop, until it has counted so much. */
+static void want_counted(struct rig *r, const _Atomic uint64_t *counter, uint64_t at_least)
+{
+	time_t end = time(NULL) + LIMIT_SECONDS;
+
+	while (counter_get(counter) < at_least) {
+		assert_true(time(NULL) <= end);
+		take_turn(r);
+	}
 }
 
 /* A call as a record; returns its length. */
@@ -135,18 +186,15 @@ static void test_conn_byte_by_byte(void **state)
 	uint8_t rec[256];
 	struct rig r;
 	size_t len, got;
-	int fd;
 
 	(void)state;
-	rig_begin(&r, 64 << 20);
-	fd = rig_connect(&r);
+	rig_begin_one(&r, 64 << 20);
 	for (int i = 0; i < 3; i++) {
 		len = null_record(&r, rec);
 		for (size_t b = 0; b < len; b++)
-			put(fd, rec + b, 1);
-		assert_int_equal(next_reply(fd, &got), r.w->xid);
+			put(r.fd, rec + b, 1);
+		assert_int_equal(next_reply(r.fd, &got), r.w->xid);
 	}
-	close(fd);
 	rig_end(&r);
 }
 
@@ -155,17 +203,14 @@ static void test_conn_many_in_one_piece(void **state)
 	static uint8_t recs[100000];
 	struct rig r;
 	size_t len = 0, got;
-	int fd;
 
 	(void)state;
-	rig_begin(&r, 64 << 20);
-	fd = rig_connect(&r);
+	rig_begin_one(&r, 64 << 20);
 	for (int i = 0; i < 900; i++)
 		len += null_record(&r, recs + len);
-	put(fd, recs, len);
+	put(r.fd, recs, len);
 	for (uint32_t i = 1; i <= 900; i++)
-		assert_int_equal(next_reply(fd, &got), i);
-	close(fd);
+		assert_int_equal(next_reply(r.fd, &got), i);
 	rig_end(&r);
 }
 
@@ -175,23 +220,20 @@ static void test_conn_client_reads_late(void **state)
 	static uint8_t recs[100000];
 	struct rig r;
 	size_t len = 0, got;
-	int fd;
 
 	(void)state;
-	rig_begin(&r, 16 << 20);
-	fd = rig_connect(&r);
+	rig_begin_one(&r, 16 << 20);
 	for (int i = 0; i < 300; i++)
 		len += read_record(&r, recs + len, 1 << 20);
-	put(fd, recs, len);
-	assert_int_equal(next_reply(fd, &got), 1);
+	put(r.fd, recs, len);
+	assert_int_equal(next_reply(r.fd, &got), 1);
 	assert_true(atomic_load(&fake.reads) <= 10);
 	assert_true(counter_get(&r.loop->counters.paused) > 0);
 	for (uint32_t i = 2; i <= 300; i++) {
-		assert_int_equal(next_reply(fd, &got), i);
+		assert_int_equal(next_reply(r.fd, &got), i);
 		assert_true(got > 1 << 20);
 		assert_true(atomic_load(&fake.reads) <= 10);
 	}
-	close(fd);
 	rig_end(&r);
 }
 
@@ -200,18 +242,15 @@ static void test_conn_answers_after_half_close(void **state)
 	uint8_t rec[256];
 	struct rig r;
 	size_t len, got;
-	int fd;
 
 	(void)state;
-	rig_begin(&r, 64 << 20);
-	fd = rig_connect(&r);
+	rig_begin_one(&r, 64 << 20);
 	atomic_store(&fake.block, 1); /* the answer comes from a worker */
 	len = read_record(&r, rec, 100000);
-	put(fd, rec, len);
-	shutdown(fd, SHUT_WR);
-	assert_int_equal(next_reply(fd, &got), r.w->xid);
-	assert_int_equal(next_reply(fd, &got), 0);
-	close(fd);
+	put(r.fd, rec, len);
+	shutdown(r.fd, SHUT_WR);
+	assert_int_equal(next_reply(r.fd, &got), r.w->xid);
+	assert_int_equal(next_reply(r.fd, &got), 0);
 	rig_end(&r);
 }
 
@@ -271,7 +310,8 @@ static void test_conn_unfinished_records_are_bounded(void **state)
 	rig_end(&r);
 }
 
-#define LARGE (1u << 20)
+#define LARGE	     (1u << 20)
+#define LARGE_RECORD (LARGE + 8192)
 
 static size_t write_record(struct rig *r, struct fsc_inode *f, uint8_t *to)
 {
@@ -307,35 +347,63 @@ static void want_written(struct fsc_inode *f)
 static void test_conn_large_write_in_pieces(void **state)
 {
 	static const size_t piece[] = {1000, 4096, 70000, 300001, 2 << 20};
-	static uint8_t rec[LARGE + 8192];
+	static uint8_t rec[LARGE_RECORD];
 	struct rig r;
 	size_t got;
-	int fd;
 
 	(void)state;
-	rig_begin(&r, 64 << 20);
-	fd = rig_connect(&r);
+	rig_begin_one(&r, 64 << 20);
 	for (size_t i = 0; i < 2 * sizeof(piece) / sizeof(piece[0]); i++) {
 		struct fsc_inode *f = fake_make(fake_root(5), "w", S_IFREG | 0666);
 		size_t len = write_record(&r, f, rec), step = piece[i / 2];
 
 		atomic_store(&fake.block, i % 2);
 		for (size_t at = 0; at < len; at += step)
-			put(fd, rec + at, len - at < step ? len - at : step);
-		assert_int_equal(next_reply(fd, &got), r.w->xid);
+			put(r.fd, rec + at, len - at < step ? len - at : step);
+		assert_int_equal(next_reply(r.fd, &got), r.w->xid);
 		want_written(f);
 		fake_unlink(fake_root(5), "w");
 	}
-	close(fd);
 	rig_end(&r);
+}
+
+/* Sends until the socket takes no more or all is sent. */
+static void fill(int fd, const uint8_t *data, size_t len, size_t *at)
+{
+	size_t before;
+
+	do {
+		before = *at;
+		assert_true(send_some(fd, data, len, at));
+	} while (*at > before);
+}
+
+/* Sends what is left of each, in the order in which they are read. */
+static void send_rest(
+	int n, const int *fd, uint8_t rec[][LARGE_RECORD], const size_t *len, size_t *at)
+{
+	for (;;) {
+		struct pollfd ready[3];
+		nfds_t n_left = 0;
+
+		for (int i = 0; i < n; i++) {
+			fill(fd[i], rec[i], len[i], &at[i]);
+			if (at[i] < len[i])
+				ready[n_left++] = (struct pollfd){.fd = fd[i], .events = POLLOUT};
+		}
+		if (!n_left)
+			return;
+		assert_true(poll(ready, n_left, LIMIT_SECONDS * 1000) > 0);
+	}
 }
 
 /* There is memory for one large record: the others wait for it, and come through. */
 static void test_conn_large_writes_take_turns(void **state)
 {
-	static uint8_t rec[3][LARGE + 8192];
+	static uint8_t rec[3][LARGE_RECORD];
 	size_t len[3], at[3] = {0, 0, 0}, got;
 	struct fsc_inode *f[3];
+	uint64_t received;
 	struct rig r;
 	int fd[3];
 
@@ -349,26 +417,20 @@ static void test_conn_large_writes_take_turns(void **state)
 		len[i] = write_record(&r, f[i], rec[i]);
 	}
 	/* The first stops short of its end, until the others can't go on. */
-	while (at[0] < len[0] - 5000) {
-		assert_true(send_some(fd[0], rec[0], len[0] - 5000, &at[0]));
-		usleep(100);
+	at[0] = len[0] - 5000;
+	put(fd[0], rec[0], at[0]);
+	want_counted(&r, &r.loop->counters.received_bytes, at[0]);
+	for (int i = 1; i < 3; i++) {
+		assert_true(send_some(fd[i], rec[i], len[i], &at[i]));
+		want_counted(&r, &r.loop->counters.paused, (uint64_t)i);
 	}
-	for (int n = 0; n < 300; n++) {
-		for (int i = 1; i < 3; i++)
-			if (at[i] < len[i])
-				assert_true(send_some(fd[i], rec[i], len[i], &at[i]));
-		usleep(1000);
-	}
+	received = counter_get(&r.loop->counters.received_bytes);
+	for (int i = 1; i < 3; i++)
+		fill(fd[i], rec[i], len[i], &at[i]);
+	take_turn(&r);
+	assert_int_equal(counter_get(&r.loop->counters.received_bytes), received);
 	assert_true(at[1] < len[1] && at[2] < len[2]);
-	for (int left = 3; left;) {
-		left = 0;
-		for (int i = 0; i < 3; i++) {
-			if (at[i] < len[i])
-				assert_true(send_some(fd[i], rec[i], len[i], &at[i]));
-			left += at[i] < len[i];
-		}
-		usleep(100);
-	}
+	send_rest(3, fd, rec, len, at);
 	for (int i = 0; i < 3; i++) {
 		assert_true(next_reply(fd[i], &got) > 0);
 		want_written(f[i]);
@@ -414,8 +476,7 @@ static void test_conn_stop_answers_what_is_in_flight(void **state)
 	atomic_store(&fake.block, 1);
 	len = read_record(&r, rec, 1 << 20);
 	put(fd, rec, len);
-	while (!counter_get(&r.loop->counters.op[NFS3_READ].calls))
-		usleep(100);
+	want_counted(&r, &r.loop->counters.op[NFS3_READ].calls, 1);
 	loop_stop(r.loop);
 	assert_int_equal(next_reply(fd, &got), r.w->xid);
 	assert_int_equal(next_reply(fd, &got), 0);

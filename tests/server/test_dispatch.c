@@ -26,15 +26,22 @@ static struct world *begin(unsigned workers)
 static void end(struct world *w)
 {
 	might_wait_set_loop(false);
+	atomic_store(&fake.async_reads, false);
 	world_end(w);
+}
+
+/* The reply, which must be there at once. */
+static void want_reply(struct world *w, const struct call *c, struct reply *r)
+{
+	assert_int_equal(call_send(w, c), 0);
+	assert_true(reply_take(w, r));
 }
 
 static void want_stat(struct world *w, const struct call *c, uint32_t stat)
 {
 	struct reply r;
 
-	assert_int_equal(call_send(w, c), 0);
-	assert_true(reply_take(w, &r));
+	want_reply(w, c, &r);
 	assert_int_equal(r.xid, w->xid);
 	assert_false(r.denied);
 	assert_int_equal(r.stat, stat);
@@ -74,8 +81,7 @@ static void test_dispatch_unknown_numbers_are_rpc_errors(void **state)
 	want_stat(w, &c, RPC_GARBAGE_ARGS);
 	call_nfs3(w, &c, NFS3_NULL);
 	wire_set_u32(c.data + 16, 4);
-	assert_int_equal(call_send(w, &c), 0);
-	assert_true(reply_take(w, &r));
+	want_reply(w, &c, &r);
 	assert_int_equal(r.stat, RPC_PROG_MISMATCH);
 	assert_int_equal(wire_get_u32(&r.in), 3);
 	assert_int_equal(wire_get_u32(&r.in), 3);
@@ -92,8 +98,7 @@ static void test_dispatch_wrong_rpc_version_is_denied(void **state)
 	(void)state;
 	call_nfs3(w, &c, NFS3_NULL);
 	wire_set_u32(c.data + 8, 3);
-	assert_int_equal(call_send(w, &c), 0);
-	assert_true(reply_take(w, &r));
+	want_reply(w, &c, &r);
 	assert_true(r.denied);
 	assert_int_equal(r.stat, 0); /* RPC_MISMATCH */
 	assert_int_equal(wire_get_u32(&r.in), 2);
@@ -112,8 +117,7 @@ static void test_dispatch_unknown_flavor_is_auth_error(void **state)
 	(void)state;
 	w->cred.flavor = 6;
 	call_nfs3(w, &c, NFS3_NULL);
-	assert_int_equal(call_send(w, &c), 0);
-	assert_true(reply_take(w, &r));
+	want_reply(w, &c, &r);
 	assert_true(r.denied);
 	assert_int_equal(r.stat, 1); /* AUTH_ERROR */
 	assert_int_equal(wire_get_u32(&r.in), RPC_AUTH_BADCRED);
@@ -248,17 +252,24 @@ static void test_dispatch_read_sends_pieces_and_padding(void **state)
 	end(w);
 }
 
+/* A READ that waits for its I/O. */
+static void park_read(struct world *w, struct fsc_inode *file, uint64_t off, uint32_t count)
+{
+	struct call c;
+
+	atomic_store(&fake.async_reads, true);
+	read_call(w, &c, file, off, count);
+	assert_int_equal(call_send(w, &c), 0);
+}
+
 static void test_dispatch_parked_read_completes(void **state)
 {
 	struct world *w = begin(0);
 	struct fsc_inode *f = make_file();
 	struct reply r;
-	struct call c;
 
 	(void)state;
-	atomic_store(&fake.async_reads, true);
-	read_call(w, &c, f, 5, 9000);
-	assert_int_equal(call_send(w, &c), 0);
+	park_read(w, f, 5, 9000);
 	assert_false(reply_take(w, &r));
 	assert_int_equal(w->peer.n_requests, 1);
 	assert_true(w->peer.request_bytes >= 9000);
@@ -267,7 +278,6 @@ static void test_dispatch_parked_read_completes(void **state)
 	assert_true(reply_take(w, &r));
 	want_data(&r, 5, 9000, false);
 	assert_int_equal(w->counters.op[NFS3_READ].done_async, 1);
-	atomic_store(&fake.async_reads, false);
 	end(w);
 }
 
@@ -276,18 +286,14 @@ static void test_dispatch_parked_read_fails(void **state)
 	struct world *w = begin(0);
 	struct fsc_inode *f = make_file();
 	struct reply r;
-	struct call c;
 
 	(void)state;
-	atomic_store(&fake.async_reads, true);
-	read_call(w, &c, f, 0, 4096);
-	assert_int_equal(call_send(w, &c), 0);
+	park_read(w, f, 0, 4096);
 	fake_end_reads(w->fsc, -EIO);
 	assert_true(reply_take(w, &r));
 	assert_int_equal(wire_get_u32(&r.in), NFS3ERR_IO);
 	assert_int_equal(wire_left(&r.in), NFS3_POST_ATTR_BYTES);
 	reply_free(&r);
-	atomic_store(&fake.async_reads, false);
 	end(w);
 }
 
@@ -296,17 +302,13 @@ static void test_dispatch_parked_read_goes_on_to_worker(void **state)
 	struct world *w = begin(1);
 	struct fsc_inode *f = make_file();
 	struct reply r;
-	struct call c;
 
 	(void)state;
-	atomic_store(&fake.async_reads, true);
-	read_call(w, &c, f, 1, 5000);
-	assert_int_equal(call_send(w, &c), 0);
+	park_read(w, f, 1, 5000);
 	fake_end_reads(w->fsc, -EAGAIN);
 	reply_wait(w, &r);
 	want_data(&r, 1, 5000, false);
 	assert_int_equal(w->counters.op[NFS3_READ].done_worker, 1);
-	atomic_store(&fake.async_reads, false);
 	end(w);
 }
 
@@ -317,11 +319,8 @@ static void test_dispatch_peer_closed_while_parked_gives_back(void **state)
 	struct call c;
 
 	(void)state;
-	atomic_store(&fake.async_reads, true);
-	read_call(w, &c, f, 0, 4096);
-	assert_int_equal(call_send(w, &c), 0);
-	read_call(w, &c, f, 0, 4096);
-	assert_int_equal(call_send(w, &c), 0);
+	park_read(w, f, 0, 4096);
+	park_read(w, f, 0, 4096);
 	atomic_store(&fake.block, 1);
 	lookup_call(w, &c, fake_root(5), "data");
 	assert_int_equal(call_send(w, &c), 0);
@@ -331,7 +330,6 @@ static void test_dispatch_peer_closed_while_parked_gives_back(void **state)
 		fsc_thread_reap(w->fsc);
 	assert_int_equal(w->peer.out.bytes, 0);
 	assert_int_equal(w->readies, 3);
-	atomic_store(&fake.async_reads, false);
 	end(w);
 }
 

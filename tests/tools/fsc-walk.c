@@ -386,15 +386,6 @@ int main(int argc, char **argv)
 
 	while ((o = getopt_long(argc, argv, "h", options, NULL)) != -1)
 		switch (o) {
-		case 'n':
-			wo.no_hash = true;
-			break;
-		case 'c':
-			wo.with_ctime = true;
-			break;
-		case 'l':
-			wo.hash_limit_bytes = strtoull(optarg, NULL, 0);
-			break;
 		case 'm':
 			oo.cache_bytes = strtoull(optarg, NULL, 0);
 			break;
@@ -408,6 +399,8 @@ int main(int argc, char **argv)
 			with_xattrs = true;
 			break;
 		default:
+			if (walk_option(&wo, o, optarg))
+				break;
 			fputs(usage, o == 'h' ? stdout : stderr);
 			return o == 'h' ? 0 : 2;
 		}
