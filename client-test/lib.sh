@@ -180,6 +180,7 @@ lab_byred() {
 	local byred=$1 addr=$2 port=$3 volume=$4
 	shift 4
 	[ -x "$byred" ] || lab_die "no byred at $byred: build it, or give --byred PATH"
+	: >"$lab_tmp/byred.out" # it is there before lab_wait_log looks
 	"$byred" --foreground --volume "$volume" --listen "$addr:$port" --socket "$lab_tmp/byred.sock" "$@" \
 		>"$lab_tmp/byred.out" 2>"$lab_tmp/byred.log" </dev/null &
 	lab_pid[byred]=$!

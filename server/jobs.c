@@ -117,6 +117,7 @@ static void *worker_main(void *arg)
 {
 	struct worker *w = arg;
 
+	pthread_setname_np(pthread_self(), "worker");
 	w->start_result = fsc_thread_create(&w->thread.fsc);
 	sem_post(&w->start_done);
 	if (!w->start_result)

@@ -2,6 +2,7 @@
 #include "server/loop.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -171,6 +172,7 @@ static void *loop_main(void *arg)
 {
 	struct loop *l = arg;
 
+	pthread_setname_np(pthread_self(), "loop");
 	l->start_result = init_on_thread(l);
 	sem_post(&l->start_done);
 	if (!l->start_result) {

@@ -124,6 +124,7 @@ static void *rpcbind_main(void *arg)
 	struct rpcbind *r = arg;
 	bool there = rpcbind_is_there();
 
+	pthread_setname_np(pthread_self(), "rpcbind");
 	if (there)
 		register_all(r);
 	else

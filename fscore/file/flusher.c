@@ -9,6 +9,7 @@
  * any more, those who wait for it go on.
  */
 #include <errno.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -742,6 +743,7 @@ static void *flusher_main(void *arg)
 	struct fsc_volume *vol = arg;
 	struct flusher f = {.vol = vol, .fw = vol->w};
 
+	pthread_setname_np(pthread_self(), "flusher");
 	TAILQ_INIT(&f.written);
 	vol->w->start_error = fsc_thread_create(&vol->w->flusher_thread);
 	sem_post(&vol->w->started);

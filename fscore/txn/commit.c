@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* The committer: when to commit, and settling a transaction. */
 #include <errno.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -355,6 +356,7 @@ void *txn_committer_main(void *arg)
 	struct txns *txns = arg;
 	bool stopping = false;
 
+	pthread_setname_np(pthread_self(), "committer");
 	/* A ring belongs to the thread that makes it. */
 	txns->start_error = fsc_thread_create(&txns->thread);
 	sem_post(&txns->started);

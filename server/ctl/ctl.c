@@ -97,6 +97,7 @@ static void *ctl_main(void *arg)
 	struct ctl *ctl = arg;
 	struct pollfd fds[2] = {{ctl->fd, POLLIN, 0}, {ctl->stop_fd, POLLIN, 0}};
 
+	pthread_setname_np(pthread_self(), "control");
 	for (;;) {
 		int fd;
 
