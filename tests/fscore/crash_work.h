@@ -26,8 +26,11 @@ struct dev;
 
 struct crash_work;
 
-/* While it allocates for itself: that must not fail, and never does by injection. */
-extern __thread bool crash_work_allocates;
+/*
+ * While it allocates for itself: that must not fail, and never does by injection. Volatile,
+ * or the compiler, which knows realloc(), leaves the assignments out.
+ */
+extern __thread volatile bool crash_work_allocates;
 
 /*
  * vol is empty but for what an earlier begin on it made. record: the device to take
