@@ -463,7 +463,12 @@ struct fsc_stats {
 	uint64_t meta_errors;	 /* copies of metadata blocks that did not pass */
 	uint64_t mirror_repairs; /* reads that another copy satisfied */
 	uint64_t readahead_bytes;
-	uint64_t page_alloc_waits; /* waits for pages, all with an incomplete batch */
+	uint64_t page_alloc_waits;	       /* waits for pages, all with an incomplete batch */
+	uint64_t commits, commit_syncs;	       /* and those for whom they made something durable */
+	uint64_t commit_blocks;		       /* metadata blocks written, each copy not counted */
+	uint64_t commit_ns_sum, commit_ns_max; /* from the beginning until it was on disk */
+	/* How long changes had to wait meanwhile: the next transaction could not be joined. */
+	uint64_t commit_closed_ns_sum, commit_closed_ns_max;
 };
 
 /* Never waits. */

@@ -40,6 +40,7 @@ struct io_req {
 	const struct iovec *iov;
 	unsigned n_iov; /* at most IO_MAX_IOV */
 	size_t len_bytes;
+	bool fua; /* a write that is durable when it is done; others need not be */
 	void (*done)(struct io_req *req);
 	int status; /* when done: 0 or -errno; what is cut short is continued, or -EIO */
 
@@ -133,6 +134,7 @@ struct record_entry {
 	 * that it makes durable; not those that completed while it ran.
 	 */
 	size_t covers;
+	bool fua; /* a write that was durable when it completed */
 };
 
 /* Takes over inner. */

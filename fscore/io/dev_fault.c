@@ -104,6 +104,7 @@ static void pass_on(struct io_req *outer, const struct fault_rule *rule)
 		.iov = outer->iov,
 		.n_iov = outer->n_iov,
 		.len_bytes = outer->len_bytes,
+		.fua = outer->fua,
 		.done = inner_done,
 	};
 	if (rule) {

@@ -88,6 +88,7 @@ static struct record *make_record(struct dev_record *d, const struct io_req *req
 		.physical = req->physical,
 		.len_bytes = len_bytes,
 		.data = record->data,
+		.fua = req->fua,
 	};
 	for (unsigned i = 0; at < len_bytes; i++) {
 		memcpy(record->data + at, req->iov[i].iov_base, req->iov[i].iov_len);
@@ -137,6 +138,7 @@ static void record_submit(struct dev *dev, struct fsc_thread *t, struct io_req *
 		.iov = req->iov,
 		.n_iov = req->n_iov,
 		.len_bytes = req->len_bytes,
+		.fua = req->fua,
 		.done = inner_done,
 	};
 	dev_submit(d->inner, t, &ir->req);

@@ -42,7 +42,7 @@ void dev_uring_prepare(struct io_req *req, struct io_uring_sqe *sqe)
 		io_uring_prep_readv(sqe, fd, iov, req->n_iov, physical);
 		break;
 	case IO_WRITE:
-		io_uring_prep_writev(sqe, fd, iov, req->n_iov, physical);
+		io_uring_prep_writev2(sqe, fd, iov, req->n_iov, physical, req->fua ? RWF_DSYNC : 0);
 		break;
 	case IO_FLUSH:
 		io_uring_prep_fsync(sqe, fd, IORING_FSYNC_DATASYNC);

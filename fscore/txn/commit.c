@@ -15,6 +15,9 @@
 /* Settling ends after a few rounds; more than this many is a bug. */
 #define MAX_ROUNDS 1000u
 
+/* How long a commit waits, at most, for others who are likely to want it, too. */
+#define MAX_GATHER_NS 5000000u
+
 /* References that are written while others still join: less is left for when they can't. */
 #define EARLY_REFS 100000u
 
@@ -237,6 +240,8 @@ static void open_next(struct txns *txns, struct txn *txn, struct txn *next)
 static void note_times(struct txns *txns, uint64_t closed_ns, uint64_t commit_ns)
 {
 	short_lock(&txns->lock);
+	txns->usual_commit_ns =
+		txns->usual_commit_ns ? (7 * txns->usual_commit_ns + commit_ns) / 8 : commit_ns;
 	txns->stats.commits++;
 	txns->stats.closed_ns_sum += closed_ns;
 	txns->stats.commit_ns_sum += commit_ns;
@@ -255,6 +260,11 @@ static void finish(struct txns *txns, struct txn *txn, int error)
 	if (!error)
 		txns->durable_id = txn->id;
 	txns->committing = NULL;
+	/* Those who wait already for the next one are not among those who come again. */
+	txns->expected_waiters =
+		MAX(txn->n_waiters + txns->running->n_waiters, txns->expected_waiters * 7 / 8);
+	txns->last_commit_ns = clock_now_ns();
+	txns->stats.waiters += txn->n_waiters;
 	waiters = txn->waiters;
 	for_space = txn->space_waiters;
 	/* Those who waited for memory, too. */
@@ -336,19 +346,33 @@ static void fail_all(struct txns *txns)
 	txn_post_waiters(joiners, -EROFS);
 }
 
+/* When the running transaction, which has changed something, should be committed. */
+static uint64_t due_ns(const struct txns *txns)
+{
+	const struct txn *txn = txns->running;
+
+	if (!txn->wanted)
+		return txn->first_change_ns + txns->config.interval_ns;
+	if (txn->urgent || txn->n_waiters >= txns->expected_waiters)
+		return 0;
+	/* Whom the last commit has served comes again a little later. */
+	return MAX(txn->first_wanted_ns, txns->last_commit_ns) +
+		MIN(txns->usual_commit_ns / 4, MAX_GATHER_NS);
+}
+
 /* Whether to commit now; *wait_ns: if not, how long until it may be time (0: no limit). */
 static bool is_time(struct txns *txns, uint64_t *wait_ns)
 {
-	uint64_t now = clock_now_ns(), due;
-	bool yes;
+	uint64_t now = clock_now_ns(), due = UINT64_MAX;
 
 	short_lock(&txns->lock);
-	due = txns->running->first_change_ns + txns->config.interval_ns;
-	yes = txns->running->changed && (txns->running->wanted || now >= due);
-	*wait_ns = txns->running->changed && due > now ? due - now : 0;
-	/* Somebody wants what has not changed: it is on disk as it is. */
+	/* Somebody may want what has not changed: it is on disk as it is. */
+	if (txns->running->changed)
+		due = due_ns(txns);
+	*wait_ns = due > now && due < UINT64_MAX ? due - now : 0;
+	txns->committer_idle = due > now;
 	short_unlock(&txns->lock);
-	return yes;
+	return due <= now;
 }
 
 void *txn_committer_main(void *arg)

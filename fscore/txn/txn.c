@@ -159,10 +159,32 @@ static int sync_wait_for(struct sync_wait *sw)
 	return sw->waiter.status;
 }
 
+static void add_waiter(struct txn *txn, struct txn_waiter *w)
+{
+	struct txn_waiter **list = w->for_space ? &txn->space_waiters : &txn->waiters;
+
+	w->next = *list;
+	*list = w;
+	txn->n_waiters += !w->for_space;
+	txn->urgent |= w->for_space;
+	if (!txn->wanted)
+		txn->first_wanted_ns = clock_now_ns();
+	txn->wanted = true;
+}
+
+/* Whether the committer must hear of one more waiter. Not of each: it waits for a group. */
+static bool must_wake(const struct txns *txns)
+{
+	const struct txn *txn = txns->running;
+
+	return txns->committer_idle &&
+		(txn->urgent || txn->n_waiters == 1 || txn->n_waiters >= txns->expected_waiters);
+}
+
 bool txn_wait_durable(struct txns *txns, uint64_t id, struct txn_waiter *w)
 {
 	struct txn *txn;
-	bool waits = true;
+	bool waits = true, wake = false;
 	int error;
 
 	short_lock(&txns->lock);
@@ -171,11 +193,8 @@ bool txn_wait_durable(struct txns *txns, uint64_t id, struct txn_waiter *w)
 	if (id <= txns->durable_id) {
 		waits = false;
 	} else if (!error) {
-		struct txn_waiter **list = w->for_space ? &txn->space_waiters : &txn->waiters;
-
-		w->next = *list;
-		*list = w;
-		txn->wanted = true;
+		add_waiter(txn, w);
+		wake = must_wake(txns);
 	}
 	short_unlock(&txns->lock);
 	if (!waits)
@@ -183,7 +202,7 @@ bool txn_wait_durable(struct txns *txns, uint64_t id, struct txn_waiter *w)
 	if (error) {
 		w->next = NULL;
 		txn_post_waiters(w, -EIO);
-	} else {
+	} else if (wake) {
 		fsc_thread_wake(txns->thread);
 	}
 	return true;
@@ -274,12 +293,13 @@ static int try_join(struct txns *txns, struct txn **out, struct sync_wait *sw)
 		if (!(*out)->changed) {
 			(*out)->changed = true;
 			(*out)->first_change_ns = clock_now_ns();
-			wake = true;
+			wake = txns->committer_idle;
 		}
 	} else {
 		ret = -EAGAIN;
 		txns->running->wanted = true;
-		wake = true;
+		txns->running->urgent = true;
+		wake = txns->committer_idle;
 		if (sw) {
 			sw->waiter.next = txns->joiners;
 			txns->joiners = &sw->waiter;

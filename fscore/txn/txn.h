@@ -57,12 +57,14 @@ struct txn {
 	unsigned n_handles;
 	unsigned refs; /* those who look at it besides */
 	bool wanted;   /* somebody waits for it to be on disk */
+	bool urgent;   /* and not only for that: for space, for memory, for the next one to run */
 	bool changed;
-	uint64_t first_change_ns;
+	uint64_t first_change_ns, first_wanted_ns;
 	struct mblock **dirty; /* a reference to each; some may have been freed again */
 	size_t n_dirty, max_dirty;
 	struct tree_root *dirty_roots;
 	struct txn_waiter *waiters;
+	unsigned n_waiters;
 	struct txn_waiter *space_waiters; /* also until what it has freed can be allocated */
 	/* delayed references have their own lock */
 	struct delayed_refs refs_owed;
@@ -106,6 +108,7 @@ struct txn_stats {
 	uint64_t closed_ns_max; /* the longest that joins were closed */
 	uint64_t commit_ns_max;
 	uint64_t closed_ns_sum, commit_ns_sum;
+	uint64_t waiters; /* for whom a commit made something durable */
 };
 
 struct txns {
@@ -117,6 +120,13 @@ struct txns {
 	uint64_t durable_id;	/* the last that is on disk */
 	int error;		/* of an abort */
 	bool stopping;
+	bool committer_idle; /* it must be woken for what changes whether it is time to commit */
+	/*
+	 * Grouping: as many as have lately waited for commits are likely to come again, and one
+	 * commit for all of them costs less than several.
+	 */
+	unsigned expected_waiters;
+	uint64_t usual_commit_ns, last_commit_ns; /* how long they take; when the last was done */
 	struct txn_stats stats;
 	/*
 	 * What is kept in memory of files and will take blocks when the transaction is settled: at

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Writing a frozen transaction: its blocks, a flush, the superblocks, a flush. */
+/*
+ * Writing a frozen transaction: its blocks, a flush, the superblocks. The first of these is
+ * durable when it is written; the copies become so with the next flush.
+ */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -195,6 +198,7 @@ static int write_supers(struct write_out *wo, const struct btrfs_super_block *su
 				.physical = super_mirror_physical(i),
 				.n_iov = 1,
 				.len_bytes = sizeof(*sb),
+				.fua = i == 0,
 				.done = super_done},
 			.iov = {&sb[i], sizeof(*sb)},
 			.wo = wo,
@@ -222,8 +226,6 @@ int txn_write_out(struct fsc_ctx *ctx, struct txns *txns, struct txn *txn,
 		ret = flush(&wo);
 	if (!ret)
 		ret = write_supers(&wo, super);
-	if (!ret)
-		ret = flush(&wo);
 	if (ret)
 		return ret;
 	/* They can be evicted from now on: those who wait for room get it. */

@@ -6,6 +6,7 @@
 #include "base/util.h"
 #include "fscore/file/inode.h"
 #include "fscore/file/subvol.h"
+#include "fscore/file/writeback.h"
 
 const char *fsc_blocked_name(enum fsc_blocked why)
 {
@@ -157,6 +158,20 @@ static void page_stats(struct fsc_volume *vol, struct fsc_cache_stats *out)
 	short_unlock(&pool->lock);
 }
 
+static void commit_stats(struct fsc_volume *vol, struct fsc_stats *out)
+{
+	struct txn_stats st;
+
+	txn_stats_get(&vol->w->txns, &st);
+	out->commits = st.commits;
+	out->commit_syncs = st.waiters;
+	out->commit_blocks = st.blocks_written;
+	out->commit_ns_sum = st.commit_ns_sum;
+	out->commit_ns_max = st.commit_ns_max;
+	out->commit_closed_ns_sum = st.closed_ns_sum;
+	out->commit_closed_ns_max = st.closed_ns_max;
+}
+
 void fsc_stats(struct fsc_volume *vol, struct fsc_stats *out)
 {
 	const struct dev_stats *dev = &vol->dev->stats;
@@ -178,4 +193,6 @@ void fsc_stats(struct fsc_volume *vol, struct fsc_stats *out)
 		atomic_load(&vol->stats.mirror_repairs) + atomic_load(&vol->meta.mirror_repairs);
 	out->readahead_bytes = atomic_load(&vol->stats.readahead_bytes);
 	out->page_alloc_waits = atomic_load(&vol->pages.waits);
+	if (vol->w)
+		commit_stats(vol, out);
 }

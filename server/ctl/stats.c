@@ -25,6 +25,11 @@ static double us(uint64_t ns)
 	return (double)ns / 1000.0;
 }
 
+static void set_us(json_t *o, const char *name, double ns)
+{
+	json_object_set_new(o, name, json_real(ns / 1000.0));
+}
+
 /* {count, mean, quantiles in microseconds, buckets [[upper bound, count]...]} */
 static json_t *hist_json(const struct hist *h)
 {
@@ -209,6 +214,21 @@ static const struct {
 	{"page_alloc_waits", offsetof(struct fsc_stats, page_alloc_waits)},
 };
 
+static json_t *commits_json(const struct fsc_stats *st)
+{
+	json_t *o = json_object();
+	double n = st->commits ? (double)st->commits : 1;
+
+	set_u64(o, "count", st->commits);
+	set_u64(o, "syncs", st->commit_syncs);
+	set_u64(o, "blocks", st->commit_blocks);
+	set_us(o, "mean_us", (double)st->commit_ns_sum / n);
+	set_us(o, "max_us", (double)st->commit_ns_max);
+	set_us(o, "closed_mean_us", (double)st->commit_closed_ns_sum / n);
+	set_us(o, "closed_max_us", (double)st->commit_closed_ns_max);
+	return o;
+}
+
 static void add_fscore(json_t *top, const struct daemon *d)
 {
 	json_t *caches = json_object(), *device = json_object();
@@ -226,6 +246,7 @@ static void add_fscore(json_t *top, const struct daemon *d)
 	}
 	json_object_set_new(top, "caches", caches);
 	json_object_set_new(top, "device", device);
+	json_object_set_new(top, "commits", commits_json(&st));
 }
 
 char *ctl_stats(struct daemon *d)

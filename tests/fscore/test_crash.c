@@ -201,7 +201,7 @@ enum how {
 	CUT_ALL,     /* everything that had completed */
 	CUT_DURABLE, /* only what a flush covers */
 	CUT_SOME,    /* any of the rest */
-	CUT_AHEAD,   /* and any of what completed later, up to the next flush */
+	CUT_AHEAD,   /* and any of what completed later, up to the next barrier */
 	CUT_TORN,
 	CUT_HOWS
 };
@@ -210,17 +210,18 @@ static const char *const how_names[CUT_HOWS] = {
 	"all that was written", "nothing unflushed", "some", "some that ended later", "torn"};
 
 /* Makes the disk of this cut on top of the durable one. Returns up to where records may show. */
-static size_t make_cut(size_t durable, size_t cut, size_t next_flush, enum how how)
+static size_t make_cut(size_t durable, size_t cut, size_t barrier, enum how how)
 {
+	bool torn = how == CUT_TORN && cut > durable;
 	size_t last = cut;
 
-	for (size_t i = durable; i < cut; i++)
-		if (how == CUT_ALL || (how == CUT_TORN && i + 1 < cut) ||
+	for (size_t i = durable; i < cut - torn; i++)
+		if (how == CUT_ALL || entry(i).fua || how == CUT_TORN ||
 			((how == CUT_SOME || how == CUT_AHEAD) && rnd() % 2))
 			replay(i);
-	if (how == CUT_TORN && cut > durable)
+	if (torn)
 		replay_torn(cut - 1);
-	for (size_t i = cut; how == CUT_AHEAD && i < next_flush; i++)
+	for (size_t i = cut; how == CUT_AHEAD && i < barrier; i++)
 		if (rnd() % 4 == 0) {
 			replay(i);
 			last = i + 1;
@@ -266,13 +267,14 @@ static void look(size_t began, bool with_check)
 		broken("btrfs check after it was opened for writing", "see above");
 }
 
-static void try_cut(size_t durable, size_t cut, size_t next_flush, enum how how, bool with_check)
+static void try_cut(size_t durable, size_t cut, size_t barrier, enum how how, bool with_check)
 {
 	size_t began;
 
-	t.cut = cut;
+	/* What was torn had not completed: nobody has been told yet that it is durable. */
+	t.cut = how == CUT_TORN && cut > durable && entry(cut - 1).fua ? cut - 1 : cut;
 	t.how = how_names[how];
-	began = make_cut(durable, cut, next_flush, how);
+	began = make_cut(durable, cut, barrier, how);
 	look(began, with_check);
 	disk_undo(&t.disk);
 	t.cuts++;
@@ -295,23 +297,27 @@ static time_t now(void)
 
 /* Around one record: those that matter in every way, others by chance. */
 static void cuts_at(
-	size_t durable, size_t cut, size_t next_flush, unsigned percent, unsigned check_percent)
+	size_t durable, size_t cut, size_t barrier, unsigned percent, unsigned check_percent)
 {
 	struct record_entry before = cut ? entry(cut - 1) : (struct record_entry){0};
-	bool matters = cut == next_flush || before.op == IO_FLUSH || is_super(&before);
+	bool matters = cut == barrier || before.op == IO_FLUSH || is_super(&before);
 
 	if (matters)
 		for (int how = 0; how < CUT_HOWS; how++)
-			try_cut(durable, cut, next_flush, (enum how)how, how == CUT_ALL);
+			try_cut(durable, cut, barrier, (enum how)how, how == CUT_ALL);
 	else if (rnd() % 100 < percent)
-		try_cut(durable, cut, next_flush, (enum how)(rnd() % CUT_HOWS),
+		try_cut(durable, cut, barrier, (enum how)(rnd() % CUT_HOWS),
 			rnd() % 100 < check_percent);
 }
 
-static size_t flush_after(size_t i)
+/* What comes later can't have been on its way at i: a flush, or what was durable at once. */
+static size_t barrier_after(size_t i)
 {
-	while (i < t.n_records && entry(i).op != IO_FLUSH)
+	while (i < t.n_records && entry(i).op != IO_FLUSH) {
+		if (entry(i).fua)
+			return i + 1;
 		i++;
+	}
 	return i;
 }
 
@@ -331,7 +337,7 @@ static void one_pass(unsigned percent, unsigned check_percent, time_t end)
 	for (size_t cut = t.first; cut <= t.n_records && now() < end; cut++) {
 		if (cut > t.first && entry(cut - 1).op == IO_FLUSH)
 			make_durable(&durable, entry(cut - 1).covers);
-		cuts_at(durable, cut, flush_after(cut), percent, check_percent);
+		cuts_at(durable, cut, barrier_after(cut), percent, check_percent);
 	}
 }
 

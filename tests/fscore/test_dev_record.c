@@ -82,6 +82,25 @@ static void ignore_done(struct io_req *req)
 	(void)req;
 }
 
+static void test_durable_write_is_marked(void **state)
+{
+	struct iovec iov = {buf, SECTOR};
+	struct io_req write = {.op = IO_WRITE,
+		.iov = &iov,
+		.n_iov = 1,
+		.len_bytes = SECTOR,
+		.fua = true,
+		.done = ignore_done};
+
+	(void)state;
+	assert_int_equal(write_at(0, 1), 0);
+	dev_submit(record, thread, &write);
+	while (dev_record_count(record) < 2)
+		fsc_thread_wait(thread);
+	assert_false(entry(0).fua);
+	assert_true(entry(1).fua);
+}
+
 /* A write that completes while the flush is under way is not made durable by it. */
 static void test_flush_covers_what_was_complete_before(void **state)
 {
@@ -107,6 +126,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		CASE(test_writes_replayed_give_the_same_disk),
 		CASE(test_failed_write_is_not_recorded),
+		CASE(test_durable_write_is_marked),
 		CASE(test_flush_covers_what_was_complete_before),
 	};
 
