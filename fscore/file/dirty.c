@@ -88,7 +88,7 @@ static int reserve_space(struct fsc_ctx *ctx, struct fs_writing *fw, uint64_t by
 	}
 	if (ret == -ENOSPC && !txn_make_chunk(ctx, &fw->txns, SPACE_DATA))
 		ret = space_reserve(&fw->space, SPACE_DATA, bytes, false);
-	if (ret == -ENOSPC && !txn_commit(ctx, &fw->txns))
+	if (ret == -ENOSPC && !txn_commit_for_space(ctx, &fw->txns))
 		ret = space_reserve(&fw->space, SPACE_DATA, bytes, false);
 	return ret;
 }

@@ -96,7 +96,7 @@ int txns_start(struct txns *txns, const struct txn_config *config)
 
 	memset(txns, 0, sizeof(*txns));
 	txns->config = *config;
-	txns->durable_id = GET(config->super, generation);
+	txns->durable_id = txns->released_id = GET(config->super, generation);
 	short_lock_init(&txns->lock, RANK_TXN);
 	txns->running = txn_create(txns, txns->durable_id + 1);
 	if (!txns->running)
@@ -171,10 +171,8 @@ bool txn_wait_durable(struct txns *txns, uint64_t id, struct txn_waiter *w)
 	if (id <= txns->durable_id) {
 		waits = false;
 	} else if (!error) {
-		struct txn_waiter **list = w->for_space ? &txn->space_waiters : &txn->waiters;
-
-		w->next = *list;
-		*list = w;
+		w->next = txn->waiters;
+		txn->waiters = w;
 		txn->wanted = true;
 	}
 	short_unlock(&txns->lock);
@@ -207,10 +205,40 @@ int txn_commit(struct fsc_ctx *ctx, struct txns *txns)
 	if (has_error(txns))
 		return -EIO;
 	sync_wait_init(&sw, ctx->thread);
-	sw.waiter.for_space = true;
 	if (!id || !txn_wait_durable(txns, id, &sw.waiter))
 		return 0;
 	return sync_wait_for(&sw);
+}
+
+/* False: it need not wait. */
+static bool wait_for_space(struct txns *txns, struct space_waiter *w)
+{
+	bool waits;
+
+	short_lock(&txns->lock);
+	/* After an abort nothing is given back any more, and nobody is woken. */
+	waits = !txns->error && w->id > txns->released_id;
+	if (waits) {
+		w->next = txns->space_waiters;
+		txns->space_waiters = w;
+	}
+	short_unlock(&txns->lock);
+	return waits;
+}
+
+int txn_commit_for_space(struct fsc_ctx *ctx, struct txns *txns)
+{
+	struct sync_wait sw;
+	struct space_waiter w = {.waiter = &sw.waiter};
+	int ret = txn_commit(ctx, txns);
+
+	if (ret)
+		return ret;
+	short_lock(&txns->lock);
+	w.id = txns->durable_id;
+	short_unlock(&txns->lock);
+	sync_wait_init(&sw, ctx->thread);
+	return wait_for_space(txns, &w) ? sync_wait_for(&sw) : 0;
 }
 
 uint64_t txn_last_changed(struct txns *txns)
@@ -385,7 +413,7 @@ static int reserve_hard(struct fsc_ctx *ctx, struct txns *txns, uint64_t bytes, 
 		return ret;
 	ret = reserve(ctx, txns, bytes, flags);
 	if (ret == -ENOSPC) {
-		ret = txn_commit(ctx, txns);
+		ret = txn_commit_for_space(ctx, txns);
 		if (!ret)
 			ret = reserve(ctx, txns, bytes, flags);
 	}

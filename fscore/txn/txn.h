@@ -17,7 +17,8 @@
  * Invariants:
  *  1. At most one transaction is RUNNING or CLOSING, and one SETTLING or WRITING.
  *  2. A block is written before the superblock that leads to it, with a flush between.
- *  3. What a transaction has freed is allocated again only after it is DONE.
+ *  3. What a transaction has freed is allocated again only after it is DONE, and when nobody can
+ *     be reading it any more. No commit waits for readers: what they hold stays pinned longer.
  *
  * Locks: txns.lock (short, RANK_TXN) guards states, handles, lists.
  */
@@ -47,7 +48,13 @@ struct txn_waiter {
 	struct fsc_thread *thread;
 	struct fsc_msg msg; /* posted to thread when status is final */
 	int status;
-	bool for_space; /* not before what the transaction has freed can be allocated */
+};
+
+/* Waits until what a transaction, and those before it, have freed can be allocated. */
+struct space_waiter {
+	struct space_waiter *next;
+	struct txn_waiter *waiter;
+	uint64_t id;
 };
 
 struct txn {
@@ -63,7 +70,6 @@ struct txn {
 	size_t n_dirty, max_dirty;
 	struct tree_root *dirty_roots;
 	struct txn_waiter *waiters;
-	struct txn_waiter *space_waiters; /* also until what it has freed can be allocated */
 	/* delayed references have their own lock */
 	struct delayed_refs refs_owed;
 	struct extents extents;
@@ -91,10 +97,11 @@ struct txn_config {
 	 */
 	int (*write_files)(void *arg, struct tree_writer *w);
 	/*
-	 * A transaction is on disk, on the committer's thread t: waits until nobody uses what it has
-	 * freed.
+	 * On the committer's thread t; durable_id is on disk. Returns the newest transaction of which
+	 * nobody uses any more what it and those before have freed; as long as that is an older one, t
+	 * is woken when this should be asked again. NULL: there is nobody.
 	 */
-	void (*wait_for_readers)(void *arg, struct fsc_thread *t);
+	uint64_t (*unread_id)(void *arg, struct fsc_thread *t, uint64_t durable_id);
 	/* The volume has become read-only. Any thread, with no lock held. */
 	void (*aborted)(void *arg, int error);
 	void *arg;
@@ -125,6 +132,8 @@ struct txns {
 	_Atomic size_t owed_blocks;
 	struct txn_waiter *joiners; /* wait for the next transaction to run */
 	struct txn_waiter *idle;    /* wait for the last handle to end */
+	uint64_t released_id;	    /* what it and those before have freed can be allocated */
+	struct space_waiter *space_waiters;
 	/* the committer */
 	pthread_t committer;
 	bool has_committer;
@@ -171,6 +180,9 @@ bool txn_wait_durable(struct txns *txns, uint64_t id, struct txn_waiter *w);
 
 /* Commits all that has ended so far, and waits. Might wait. */
 int txn_commit(struct fsc_ctx *ctx, struct txns *txns);
+
+/* As txn_commit(), and waits until what has been freed so far can be allocated. */
+int txn_commit_for_space(struct fsc_ctx *ctx, struct txns *txns);
 
 /* Makes a chunk of this type in a transaction of its own, if one is wanted. Might wait. -ENOSPC. */
 int txn_make_chunk(struct fsc_ctx *ctx, struct txns *txns, enum space_type type);

@@ -125,9 +125,9 @@ static void on_abort(void *arg, int error)
 	atomic_store(&vol->w->failed, true);
 }
 
-static void wait_for_readers(void *arg, struct fsc_thread *t)
+static uint64_t unread_id(void *arg, struct fsc_thread *t, uint64_t durable_id)
 {
-	epoch_wait(arg, t);
+	return epoch_unread(arg, t, durable_id);
 }
 
 static int start_txns(struct fsc_ctx *ctx, struct fsc_volume *vol)
@@ -149,7 +149,7 @@ static int start_txns(struct fsc_ctx *ctx, struct fsc_volume *vol)
 		.super = &w->super,
 		.interval_ns = COMMIT_INTERVAL_NS,
 		.write_files = inode_write_dirty,
-		.wait_for_readers = wait_for_readers,
+		.unread_id = unread_id,
 		.aborted = on_abort,
 		.arg = vol,
 	};
@@ -229,6 +229,7 @@ void writing_close(struct fsc_thread *t, struct fsc_volume *vol)
 	flusher_stop(vol);
 	if (w->has_txns)
 		txns_stop(t, &w->txns);
+	epoch_stop(vol);
 	if (w->has_space)
 		space_close(&w->space);
 	drop_lists(vol);
