@@ -2,6 +2,7 @@
 /* Opening, block groups as a table, counters, reservations. */
 #include "fscore/space/space.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -136,42 +137,45 @@ void group_destroy(struct block_group *bg)
 	free(bg);
 }
 
-static int insert_locked(struct space *space, struct block_group *bg)
+int group_make_room(struct space *space)
 {
-	size_t at = group_index_locked(space, bg->logical);
-	enum space_type type = group_info_type(space, bg);
-	struct space_info *info = &space->info[type];
+	int ret = 0;
 
+	short_lock(&space->lock);
 	if (space->n_groups == space->max_groups) {
 		size_t more = MAX(16u, space->max_groups * 2);
 		struct block_group **grown = reallocarray(space->groups, more, sizeof(*grown));
 
-		if (!grown)
-			return -ENOMEM;
-		space->groups = grown;
-		space->max_groups = more;
+		ret = grown ? 0 : -ENOMEM;
+		if (grown) {
+			space->groups = grown;
+			space->max_groups = more;
+		}
 	}
+	short_unlock(&space->lock);
+	return ret;
+}
+
+void group_insert(struct space *space, struct block_group *bg, uint64_t taken_bytes)
+{
+	enum space_type type = group_info_type(space, bg);
+	struct space_info *info = &space->info[type];
+	size_t at;
+
+	short_lock(&space->lock);
+	assert(space->n_groups < space->max_groups);
+	at = group_index_locked(space, bg->logical);
 	memmove(&space->groups[at + 1], &space->groups[at],
 		(space->n_groups - at) * sizeof(space->groups[0]));
 	space->groups[at] = bg;
 	space->n_groups++;
 	info->total_bytes += bg->length_bytes;
-	info->used_bytes += bg->used_bytes;
+	info->used_bytes += bg->used_bytes + taken_bytes;
 	info->readonly_bytes += bg->super_bytes;
 	if (bg->loaded)
-		space->impl->loaded_free[type] += bg->length_bytes - bg->super_bytes;
+		space->impl->loaded_free[type] += bg->length_bytes - bg->super_bytes - taken_bytes;
 	update_global_reserve_locked(space);
-	return 0;
-}
-
-int group_insert(struct space *space, struct block_group *bg)
-{
-	int ret;
-
-	short_lock(&space->lock);
-	ret = insert_locked(space, bg);
 	short_unlock(&space->lock);
-	return ret;
 }
 
 /* ------------------------------------------------------------------ opening */
@@ -207,9 +211,11 @@ static int open_group(struct fsc_ctx *ctx, struct space *space, const struct chu
 	int ret = bg ? read_group_item(ctx, space, bg) : -ENOMEM;
 
 	if (!ret)
-		ret = group_insert(space, bg);
+		ret = group_make_room(space);
 	if (ret)
 		group_destroy(bg);
+	else
+		group_insert(space, bg, 0);
 	return ret;
 }
 

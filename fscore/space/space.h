@@ -128,12 +128,13 @@ int space_alloc(struct fsc_ctx *ctx, struct space *space, enum space_type type, 
 	uint64_t want_bytes, uint64_t near, uint64_t *logical, uint64_t *bytes);
 
 /*
- * One node from block groups that are loaded, never waiting, for metadata inside a tree
- * change. Reservations stay as they are: the caller knows whose this comes from (a commit
+ * One node from what w has set aside, or from block groups that are loaded, never waiting, for
+ * metadata inside a tree change. Reservations stay as they are: the caller knows whose this comes from (a commit
  * has none), and gives up as much of it with space_unreserve(). At least one block group of each metadata type with room is kept loaded by
  * space_prepare_metadata(). -ENOSPC.
  */
-int space_alloc_metadata(struct space *space, enum space_type type, uint64_t *logical);
+int space_alloc_metadata(
+	struct tree_writer *w, struct space *space, enum space_type type, uint64_t *logical);
 
 /*
  * Makes sure that space_alloc_metadata() finds that many bytes of metadata, and 16 nodes (or
@@ -208,8 +209,10 @@ bool space_wants_chunk(struct space *space, enum space_type type);
  * Sizes as the kernel chooses them (data 1 GiB, metadata 256 MiB or 1 GiB on large devices,
  * system 32 MiB; never more than a tenth of the device, no less than 1 MiB). Any thread; the
  * ctx may wait. When another thread makes a chunk of this type just now, that is enough, and
- * nothing is done. -ENOSPC: the device has no room (or, for data, what is left is promised
- * to metadata); nothing has changed. Another error aborts the transaction.
+ * nothing is done. The nodes that this takes are set aside before anything changes; if there
+ * are none, another chunk for them is made first. -ENOSPC: the device has no room (or, for data,
+ * what is left is promised to metadata), or there is none for the nodes; no chunk has been
+ * made that is not complete. Another error aborts the transaction.
  */
 int space_alloc_chunk(struct tree_writer *w, struct space *space, enum space_type type);
 

@@ -50,7 +50,7 @@ static int op_alloc_block(struct tree_writer *w, struct tree_root *root, uint8_t
 		.count = 1,
 	};
 	int ret = space_alloc_metadata(
-		h->txns->config.space, is_system ? SPACE_SYSTEM : SPACE_METADATA, logical);
+		w, h->txns->config.space, is_system ? SPACE_SYSTEM : SPACE_METADATA, logical);
 
 	if (ret)
 		return ret;
