@@ -29,6 +29,11 @@
 #define DELETE_BATCH  200u /* items of a dead inode in one transaction */
 #define DEAD_RETRY_NS 500000000u
 
+/* What putting a piece in the trees may need; it takes far less, a few of PROMISED_LEAST. */
+#define PIECE_ITEMS    8u
+#define PREALLOC_ITEMS 24u
+#define PROMISED_LEAST 2u
+
 TAILQ_HEAD(piece_list, piece);
 
 struct flusher {
@@ -37,6 +42,11 @@ struct flusher {
 	struct fsc_ctx ctx;
 	struct compressor *compressor; /* NULL: no memory for it, so nothing is compressed */
 	unsigned n_pieces;
+	/*
+	 * Metadata that is promised ahead: what a full volume has accepted finds its way into the
+	 * trees. What a piece has not used is for the next.
+	 */
+	uint64_t promised_bytes;
 	uint64_t dead_due_ns;	   /* not before that are dead inodes tried again */
 	struct piece_list written; /* on disk, not in the trees yet */
 };
@@ -261,6 +271,46 @@ static void give_space_back(struct flusher *f, struct piece *p)
 			(uint64_t)p->n_pages << f->vol->pages.page_shift);
 }
 
+/* Fills up what is promised; on a full volume less is enough. */
+static int get_promise(struct flusher *f, unsigned n_items)
+{
+	struct space *space = &f->fw->space;
+	uint64_t full = space_items_bytes(space, n_items), more;
+	int ret;
+
+	if (f->promised_bytes >= full)
+		return 0;
+	if (!space_reserve(space, SPACE_METADATA, full - f->promised_bytes, true)) {
+		f->promised_bytes = full;
+		return 0;
+	}
+	if (f->promised_bytes >= space_items_bytes(space, PROMISED_LEAST))
+		return 0;
+	ret = txn_reserve(&f->ctx, &f->fw->txns, n_items, TXN_USE_GLOBAL, &more);
+	f->promised_bytes += more;
+	return ret;
+}
+
+/* What one needed more is not kept from others. */
+static void keep_promise(struct flusher *f, uint64_t bytes)
+{
+	uint64_t most = space_items_bytes(&f->fw->space, PIECE_ITEMS);
+
+	f->promised_bytes = MIN(bytes, most);
+	txn_unreserve(&f->fw->txns, bytes - f->promised_bytes);
+}
+
+static int join_for_piece(struct flusher *f, const struct piece *p, struct txn_handle *h)
+{
+	int ret = get_promise(f, p->form == PIECE_PREALLOC ? PREALLOC_ITEMS : PIECE_ITEMS);
+
+	if (ret)
+		return ret;
+	ret = txn_join_reserved(&f->ctx, &f->fw->txns, f->promised_bytes, h);
+	f->promised_bytes = 0;
+	return ret;
+}
+
 /* Puts what is on disk in the trees. */
 static void piece_insert(struct flusher *f, struct piece *p)
 {
@@ -270,8 +320,7 @@ static void piece_insert(struct flusher *f, struct piece *p)
 	int ret = p->req.status;
 
 	if (!ret)
-		ret = txn_join(&f->ctx, &f->fw->txns, p->form == PIECE_PREALLOC ? 24 : 8,
-			TXN_USE_GLOBAL, &h);
+		ret = join_for_piece(f, p, &h);
 	if (ret) {
 		log_limited(LOG_LVL_ERROR, "inode %llu: data at offset %llu was not written: %s",
 			(unsigned long long)p->inode->ino, (unsigned long long)p->file_off,
@@ -293,7 +342,7 @@ static void piece_insert(struct flusher *f, struct piece *p)
 	if (ret)
 		txn_abort(&h, ret);
 	else
-		txn_end(&h);
+		keep_promise(f, txn_end_keeping(&h));
 	piece_end(p, ret);
 }
 
@@ -749,6 +798,10 @@ static void *flusher_main(void *arg)
 		return NULL;
 	f.ctx.thread = vol->w->flusher_thread;
 	f.compressor = compressor_create();
+	/* If there is no room, the first piece sees to it. */
+	if (!space_reserve(&f.fw->space, SPACE_METADATA,
+		    space_items_bytes(&f.fw->space, PIECE_ITEMS), true))
+		f.promised_bytes = space_items_bytes(&f.fw->space, PIECE_ITEMS);
 	for (;;) {
 		uint64_t wait_ns;
 		bool stopping = is_stopping(&f);
@@ -762,6 +815,7 @@ static void *flusher_main(void *arg)
 		else
 			fsc_thread_wait(f.ctx.thread);
 	}
+	txn_unreserve(&vol->w->txns, f.promised_bytes);
 	compressor_destroy(f.compressor);
 	fsc_thread_destroy(vol->w->flusher_thread);
 	return NULL;

@@ -449,20 +449,31 @@ static int prepare_hard(struct fsc_ctx *ctx, struct txns *txns, uint64_t bytes)
 	return ret;
 }
 
-int txn_join(struct fsc_ctx *ctx, struct txns *txns, unsigned n_items, unsigned flags,
-	struct txn_handle *h)
+int txn_reserve(
+	struct fsc_ctx *ctx, struct txns *txns, unsigned n_items, unsigned flags, uint64_t *bytes)
 {
-	uint64_t bytes = space_items_bytes(txns->config.space, n_items);
-	struct txn *txn;
-	int ret = reserve_hard(ctx, txns, bytes, flags);
+	uint64_t want = space_items_bytes(txns->config.space, n_items);
+	int ret = reserve_hard(ctx, txns, want, flags);
 
-	if (ret)
-		return ret;
-	ret = prepare_hard(ctx, txns, bytes);
+	*bytes = ret ? 0 : want;
+	return ret;
+}
+
+void txn_unreserve(struct txns *txns, uint64_t bytes)
+{
+	if (bytes)
+		space_unreserve(txns->config.space, SPACE_METADATA, bytes);
+}
+
+int txn_join_reserved(struct fsc_ctx *ctx, struct txns *txns, uint64_t bytes, struct txn_handle *h)
+{
+	struct txn *txn;
+	int ret = prepare_hard(ctx, txns, bytes);
+
 	if (!ret)
 		ret = join_running(ctx, txns, &txn);
 	if (ret) {
-		space_unreserve(txns->config.space, SPACE_METADATA, bytes);
+		txn_unreserve(txns, bytes);
 		return ret;
 	}
 	txn_handle_init(h, ctx, txns, txn);
@@ -475,12 +486,29 @@ int txn_join(struct fsc_ctx *ctx, struct txns *txns, unsigned n_items, unsigned 
 	return ret;
 }
 
+int txn_join(struct fsc_ctx *ctx, struct txns *txns, unsigned n_items, unsigned flags,
+	struct txn_handle *h)
+{
+	uint64_t bytes;
+	int ret = txn_reserve(ctx, txns, n_items, flags, &bytes);
+
+	return ret ? ret : txn_join_reserved(ctx, txns, bytes, h);
+}
+
+uint64_t txn_end_keeping(struct txn_handle *h)
+{
+	uint64_t bytes = h->reserved_bytes;
+
+	h->reserved_bytes = 0;
+	txn_end(h);
+	return bytes;
+}
+
 uint64_t txn_end(struct txn_handle *h)
 {
 	uint64_t id = h->txn->id;
 
-	if (h->reserved_bytes)
-		space_unreserve(h->txns->config.space, SPACE_METADATA, h->reserved_bytes);
+	txn_unreserve(h->txns, h->reserved_bytes);
 	leave(h->txns, h->txn);
 	h->txn = NULL;
 	return id;

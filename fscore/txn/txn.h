@@ -166,6 +166,19 @@ int txns_stop(struct fsc_thread *t, struct txns *txns);
 int txn_join(struct fsc_ctx *ctx, struct txns *txns, unsigned n_items, unsigned flags,
 	struct txn_handle *h);
 
+/*
+ * The two halves of txn_join(), for what must not fail for lack of space once it has begun: bytes
+ * are promised by txn_reserve() (errors as txn_join()), and go to the handle, also when
+ * txn_join_reserved() fails, or back with txn_unreserve().
+ */
+int txn_reserve(
+	struct fsc_ctx *ctx, struct txns *txns, unsigned n_items, unsigned flags, uint64_t *bytes);
+void txn_unreserve(struct txns *txns, uint64_t bytes);
+int txn_join_reserved(struct fsc_ctx *ctx, struct txns *txns, uint64_t bytes, struct txn_handle *h);
+
+/* As txn_end(), but what the handle has not used stays promised: to the caller. */
+uint64_t txn_end_keeping(struct txn_handle *h);
+
 /* Ends the use of a handle; what it has not used is unreserved. Returns the transaction's id. */
 uint64_t txn_end(struct txn_handle *h);
 
