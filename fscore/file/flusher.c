@@ -103,7 +103,7 @@ static struct fsc_inode *pick_file(struct flusher *f, uint64_t *wait_ns)
 	inode = TAILQ_FIRST(&fw->dirty_files);
 	if (inode) {
 		due = inode->first_dirty_ns + DIRTY_AGE_NS;
-		take = inode->is_urgent || fw->stopping || fw->idle_waiters || now >= due ||
+		take = inode->is_urgent || fw->stopping || fw->written_waiters || now >= due ||
 			fw->dirty_bytes > fw->dirty_limit_bytes / 2;
 		if (take) {
 			TAILQ_REMOVE(&fw->dirty_files, inode, dirty_files_link);
@@ -739,8 +739,8 @@ static bool tell_idle(struct flusher *f)
 	bool any;
 
 	short_lock(&f->fw->lock);
-	waiters = f->fw->idle_waiters;
-	f->fw->idle_waiters = NULL;
+	waiters = f->fw->written_waiters;
+	f->fw->written_waiters = NULL;
 	short_unlock(&f->fw->lock);
 	any = waiters;
 	while (waiters) {
@@ -762,18 +762,30 @@ static void idle_done(struct fsc_msg *msg)
 	container_of(msg, struct idle_wait, waiter.msg)->done = true;
 }
 
-void flusher_write_all(struct fsc_ctx *ctx, struct fsc_volume *vol)
+static void wait_written(struct fsc_ctx *ctx, struct fs_writing *fw, uint64_t bytes)
 {
 	struct idle_wait w = {.waiter = {.thread = ctx->thread, .msg.fn = idle_done}};
-	struct fs_writing *fw = vol->w;
 
 	short_lock(&fw->lock);
-	w.waiter.next = fw->idle_waiters;
-	fw->idle_waiters = &w.waiter;
+	w.waiter.until_bytes = bytes == UINT64_MAX ? bytes : fw->gone_bytes + bytes;
+	w.waiter.next = fw->written_waiters;
+	fw->written_waiters = &w.waiter;
 	short_unlock(&fw->lock);
 	fsc_thread_wake(fw->flusher_thread);
 	while (!w.done)
 		fsc_thread_wait(ctx->thread);
+}
+
+void flusher_write_all(struct fsc_ctx *ctx, struct fsc_volume *vol)
+{
+	wait_written(ctx, vol->w, UINT64_MAX);
+}
+
+void flusher_write_some(struct fsc_ctx *ctx, struct fsc_volume *vol, uint64_t bytes)
+{
+	/* If there is less, it is told when all has been written. */
+	if (ctx->thread != vol->w->flusher_thread)
+		wait_written(ctx, vol->w, bytes);
 }
 
 static bool is_stopping(struct flusher *f)

@@ -39,7 +39,7 @@ static int rewrite_edge(struct fsc_ctx *ctx, struct fsc_inode *inode, uint64_t s
 	struct page *page;
 	size_t done = 0;
 	char *data;
-	int ret = dirty_reserve(ctx, inode->subvol->vol, pool->page_bytes);
+	int ret = dirty_reserve(ctx, inode->subvol->vol, pool->page_bytes, TXN_USE_GLOBAL);
 
 	if (ret)
 		return ret;

@@ -254,6 +254,11 @@ int space_open(struct fsc_ctx *ctx, struct space *space, const struct space_conf
 		space->shared_with[i] = (enum space_type)i;
 	if (is_mixed(space))
 		space->shared_with[SPACE_DATA] = SPACE_METADATA;
+	space_note_level(space, config->extent_tree->level);
+	space_note_level(space, config->chunk_tree->level);
+	space_note_level(space, config->dev_tree->level);
+	if (config->free_space_tree)
+		space_note_level(space, config->free_space_tree->level);
 	space->impl = calloc(1, sizeof(*space->impl));
 	ret = space->impl ? open_groups(ctx, space) : -ENOMEM;
 	if (ret)
@@ -321,7 +326,7 @@ static int reserve_locked(
 	uint64_t limit = info->total_bytes, taken;
 
 	if (info == &space->info[SPACE_METADATA]) {
-		uint64_t keep = use_global ? 0 : space->global_reserve_bytes;
+		uint64_t keep = space->global_reserve_bytes / (use_global ? 2 : 1);
 
 		/* In mixed block groups data shares the limit, but gets no credit. */
 		if (type != SPACE_DATA)
@@ -357,7 +362,36 @@ void space_unreserve(struct space *space, enum space_type type, uint64_t bytes)
 /* Each level is copied, and may be split. */
 uint64_t space_items_bytes(const struct space *space, unsigned n_items)
 {
-	return (uint64_t)n_items * 2 * BTRFS_MAX_LEVEL * space->config.geo->node_bytes;
+	return (uint64_t)n_items * 2 * space_levels(space) * space->config.geo->node_bytes;
+}
+
+void space_note_level(struct space *space, unsigned level)
+{
+	unsigned seen = atomic_load_explicit(&space->levels, memory_order_relaxed);
+
+	while (level + 1 > seen && !atomic_compare_exchange_weak(&space->levels, &seen, level + 1))
+		;
+}
+
+unsigned space_levels(const struct space *space)
+{
+	unsigned levels = atomic_load_explicit(&space->levels, memory_order_relaxed);
+
+	return MIN(levels + 1, BTRFS_MAX_LEVEL);
+}
+
+uint64_t space_settle_room(struct space *space)
+{
+	const struct space_info *info = &space->info[SPACE_METADATA];
+	uint64_t room, taken;
+
+	short_lock(&space->lock);
+	room = info->total_bytes;
+	if (!space->impl->no_room[SPACE_METADATA])
+		room += space->unallocated_bytes / CHUNK_MAX_MIRRORS;
+	taken = info->used_bytes + info->reserved_bytes + info->pinned_bytes + info->readonly_bytes;
+	short_unlock(&space->lock);
+	return room - MIN(taken, room);
 }
 
 /* ---------------------------------------------------------------- questions */

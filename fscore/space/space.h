@@ -90,6 +90,7 @@ struct space {
 	size_t n_groups, max_groups;
 	uint64_t unallocated_bytes; /* of the device, in no chunk */
 	uint64_t global_reserve_bytes;
+	_Atomic unsigned levels; /* the most that a tree has; not guarded */
 	struct space_impl *impl;
 };
 
@@ -105,13 +106,26 @@ void space_close(struct space *space);
 /*
  * Promises bytes of a type, so that later allocations of as much can't fail. -ENOSPC: not
  * there (a caller that may wait can then add a chunk, or commit to unpin, and try again).
- * use_global: may dip into the global reserve, for what frees space in the end.
+ * use_global: may dip into the global reserve, for what frees space in the end. Half of it is
+ * left alone: that is for settling transactions (txn/), which has no other promise.
  */
 int space_reserve(struct space *space, enum space_type type, uint64_t bytes, bool use_global);
 void space_unreserve(struct space *space, enum space_type type, uint64_t bytes);
 
 /* What a change of n items in one tree can need at most, in bytes of metadata. */
 uint64_t space_items_bytes(const struct space *space, unsigned n_items);
+
+/* A tree has its root on this level. Any thread. */
+void space_note_level(struct space *space, unsigned level);
+
+/* The most levels that a tree has, and one: it may grow. */
+unsigned space_levels(const struct space *space);
+
+/*
+ * How much metadata there is, or could be made, beside what is in use and promised: for the
+ * commit of what is owed.
+ */
+uint64_t space_settle_room(struct space *space);
 
 /* ---------------------------------------------------------------- allocation */
 

@@ -326,12 +326,16 @@ static void commit(struct txns *txns)
 
 	txn_handle_init(&h, &ctx, txns, txn);
 	if (!ret)
+		ret = txn_settle_prepare(&h);
+	if (!ret)
 		ret = extent_run_refs(&h.w, &txn->extents, EARLY_REFS);
 	closed_ns = clock_now_ns();
 	if (!ret) {
 		close_joins(txns, txn);
-		ret = has_failed(txns) ? -EROFS : settle(&h.w, txns, txn);
+		ret = has_failed(txns) ? -EROFS : txn_settle_prepare(&h);
 	}
+	if (!ret)
+		ret = settle(&h.w, txns, txn);
 	if (!ret) {
 		make_super(txns, txn, super);
 		open_next(txns, txn, next);

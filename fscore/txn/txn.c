@@ -284,6 +284,12 @@ static bool is_full(const struct txns *txns)
 	return dirty > meta_dirty_limit(txns->config.meta);
 }
 
+/* Whether what it owes may soon find no room: then it must be committed first. */
+static bool owes_too_much(struct txns *txns)
+{
+	return txns->running->changed && !txn_settle_has_room(txns, txns->running);
+}
+
 /*
  * Counts a handle in the running transaction. -EAGAIN: it takes none now; sw, if given, is
  * told when to try again.
@@ -296,7 +302,7 @@ static int try_join(struct txns *txns, struct txn **out, struct sync_wait *sw)
 	short_lock(&txns->lock);
 	if (txns->error) {
 		ret = -EROFS;
-	} else if (txns->running->state == TXN_RUNNING && !is_full(txns)) {
+	} else if (txns->running->state == TXN_RUNNING && !is_full(txns) && !owes_too_much(txns)) {
 		*out = txns->running;
 		(*out)->n_handles++;
 		if (!(*out)->changed) {
@@ -368,18 +374,6 @@ static int make_chunks(struct txn_handle *h)
 	return ret == -ENOSPC ? 0 : ret;
 }
 
-/* Room in memory for the metadata that the handle may need, and the promise of it. */
-static int reserve(struct fsc_ctx *ctx, struct txns *txns, uint64_t bytes, unsigned flags)
-{
-	int ret = space_reserve(txns->config.space, SPACE_METADATA, bytes, flags & TXN_USE_GLOBAL);
-
-	if (ret == -ENOSPC && (ctx->flags & FSC_NOWAIT)) {
-		ctx->blocked = FSC_BLOCKED_SPACE;
-		return -EAGAIN;
-	}
-	return ret;
-}
-
 /* Makes a chunk whether or not one is wanted yet, without a reservation. No handle is held. */
 static int force_chunk(struct fsc_ctx *ctx, struct txns *txns, enum space_type type)
 {
@@ -398,24 +392,44 @@ static int force_chunk(struct fsc_ctx *ctx, struct txns *txns, enum space_type t
 	return ret;
 }
 
-/*
- * As reserve(), and when there is no room, makes some: first a new chunk; then what the last
- * transactions have freed, which can be used once they are on disk. No handle is held.
- */
-static int reserve_hard(struct fsc_ctx *ctx, struct txns *txns, uint64_t bytes, unsigned flags)
+/* Less is waiting to be written after each round; what it did not need may be enough. */
+#define FLUSH_ROUNDS 3u
+
+static int reserve_flushing(struct fsc_ctx *ctx, struct txns *txns, enum space_type type,
+	uint64_t bytes, unsigned flags)
 {
-	int ret = reserve(ctx, txns, bytes, flags);
+	int ret = -ENOSPC;
+
+	for (unsigned i = 0; ret == -ENOSPC && txns->config.flush_data && i < FLUSH_ROUNDS; i++) {
+		txns->config.flush_data(txns->config.arg, ctx, bytes << i);
+		ret = space_reserve(txns->config.space, type, bytes, flags & TXN_USE_GLOBAL);
+	}
+	return ret;
+}
+
+int txn_reserve_space(struct fsc_ctx *ctx, struct txns *txns, enum space_type type, uint64_t bytes,
+	unsigned flags)
+{
+	struct space *space = txns->config.space;
+	bool use_global = flags & TXN_USE_GLOBAL;
+	int ret = space_reserve(space, type, bytes, use_global);
 
 	if (ret != -ENOSPC)
 		return ret;
-	ret = force_chunk(ctx, txns, SPACE_METADATA);
+	if (ctx->flags & FSC_NOWAIT) {
+		ctx->blocked = FSC_BLOCKED_SPACE;
+		return -EAGAIN;
+	}
+	ret = force_chunk(ctx, txns, type);
 	if (ret && ret != -ENOSPC)
 		return ret;
-	ret = reserve(ctx, txns, bytes, flags);
+	ret = space_reserve(space, type, bytes, use_global);
+	if (ret == -ENOSPC)
+		ret = reserve_flushing(ctx, txns, type, bytes, flags);
 	if (ret == -ENOSPC) {
 		ret = txn_commit_for_space(ctx, txns);
 		if (!ret)
-			ret = reserve(ctx, txns, bytes, flags);
+			ret = space_reserve(space, type, bytes, use_global);
 	}
 	return ret;
 }
@@ -453,7 +467,7 @@ int txn_reserve(
 	struct fsc_ctx *ctx, struct txns *txns, unsigned n_items, unsigned flags, uint64_t *bytes)
 {
 	uint64_t want = space_items_bytes(txns->config.space, n_items);
-	int ret = reserve_hard(ctx, txns, want, flags);
+	int ret = txn_reserve_space(ctx, txns, SPACE_METADATA, want, flags);
 
 	*bytes = ret ? 0 : want;
 	return ret;

@@ -102,6 +102,12 @@ struct txn_config {
 	 * is woken when this should be asked again. NULL: there is nobody.
 	 */
 	uint64_t (*unread_id)(void *arg, struct fsc_thread *t, uint64_t durable_id);
+	/*
+	 * Has data that is waiting to be written put in the trees, `bytes` of it if there is so much:
+	 * it may take less space than it was promised. On a thread that may wait, which may hold locks
+	 * of files. NULL: there is none.
+	 */
+	void (*flush_data)(void *arg, struct fsc_ctx *ctx, uint64_t bytes);
 	/* The volume has become read-only. Any thread, with no lock held. */
 	void (*aborted)(void *arg, int error);
 	void *arg;
@@ -167,6 +173,14 @@ int txn_join(struct fsc_ctx *ctx, struct txns *txns, unsigned n_items, unsigned 
 	struct txn_handle *h);
 
 /*
+ * Promises space of a type, as space_reserve(). When there is no room, and the thread may wait,
+ * makes some before it says -ENOSPC: a new chunk; data that is waiting is written; what the last
+ * transactions have freed is committed. With FSC_NOWAIT -EAGAIN (SPACE). No handle is held.
+ */
+int txn_reserve_space(struct fsc_ctx *ctx, struct txns *txns, enum space_type type, uint64_t bytes,
+	unsigned flags);
+
+/*
  * The two halves of txn_join(), for what must not fail for lack of space once it has begun: bytes
  * are promised by txn_reserve() (errors as txn_join()), and go to the handle, also when
  * txn_join_reserved() fails, or back with txn_unreserve().
@@ -197,7 +211,7 @@ int txn_commit(struct fsc_ctx *ctx, struct txns *txns);
 /* As txn_commit(), and waits until what has been freed so far can be allocated. */
 int txn_commit_for_space(struct fsc_ctx *ctx, struct txns *txns);
 
-/* Makes a chunk of this type in a transaction of its own, if one is wanted. Might wait. -ENOSPC. */
+/* Makes a chunk of this type in a transaction of its own. Might wait. -ENOSPC. */
 int txn_make_chunk(struct fsc_ctx *ctx, struct txns *txns, enum space_type type);
 
 /* The id of the transaction that holds all changes made so far; 0: nothing has changed. */

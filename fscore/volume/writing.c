@@ -125,6 +125,11 @@ static void on_abort(void *arg, int error)
 	atomic_store(&vol->w->failed, true);
 }
 
+static void flush_data(void *arg, struct fsc_ctx *ctx, uint64_t bytes)
+{
+	flusher_write_some(ctx, arg, bytes);
+}
+
 static uint64_t unread_id(void *arg, struct fsc_thread *t, uint64_t durable_id)
 {
 	return epoch_unread(arg, t, durable_id);
@@ -149,6 +154,7 @@ static int start_txns(struct fsc_ctx *ctx, struct fsc_volume *vol)
 		.super = &w->super,
 		.interval_ns = COMMIT_INTERVAL_NS,
 		.write_files = inode_write_dirty,
+		.flush_data = flush_data,
 		.unread_id = unread_id,
 		.aborted = on_abort,
 		.arg = vol,
@@ -172,6 +178,8 @@ static int start_writing(struct fsc_ctx *ctx, struct fsc_volume *vol)
 	if (ret)
 		return ret;
 	w->has_space = true;
+	space_note_level(&w->space, vol->root_tree.level);
+	space_note_level(&w->space, vol->csum_tree.level);
 	ret = start_txns(ctx, vol);
 	if (!ret) {
 		w->has_txns = true;
