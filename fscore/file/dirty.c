@@ -57,18 +57,27 @@ static int count_dirty(struct fsc_ctx *ctx, struct fs_writing *fw, uint64_t byte
 	}
 }
 
-void dirty_done(struct fsc_volume *vol, uint64_t bytes)
+/* Those who wait until that much has been written. fw->lock is held. */
+static struct dirty_waiter *take_written_waiters_locked(struct fs_writing *fw)
 {
-	struct fs_writing *fw = vol->w;
-	struct dirty_waiter *waiters = NULL;
+	struct dirty_waiter **at = &fw->written_waiters, *taken = NULL;
 
-	short_lock(&fw->lock);
-	fw->dirty_bytes -= bytes;
-	if (fw->dirty_bytes < fw->dirty_limit_bytes) {
-		waiters = fw->dirty_waiters;
-		fw->dirty_waiters = NULL;
+	while (*at) {
+		struct dirty_waiter *w = *at;
+
+		if (w->until_bytes > fw->gone_bytes) {
+			at = &w->next;
+			continue;
+		}
+		*at = w->next;
+		w->next = taken;
+		taken = w;
 	}
-	short_unlock(&fw->lock);
+	return taken;
+}
+
+static void post_waiters(struct dirty_waiter *waiters)
+{
 	while (waiters) {
 		struct dirty_waiter *w = waiters;
 
@@ -77,31 +86,49 @@ void dirty_done(struct fsc_volume *vol, uint64_t bytes)
 	}
 }
 
-/* Data space, with a new chunk, or with what the last transactions have freed. */
-static int reserve_space(struct fsc_ctx *ctx, struct fs_writing *fw, uint64_t bytes)
+void dirty_done(struct fsc_volume *vol, uint64_t bytes)
 {
-	int ret = space_reserve(&fw->space, SPACE_DATA, bytes, false);
+	struct fs_writing *fw = vol->w;
+	struct dirty_waiter *waiters = NULL, *written;
 
-	if (ret == -ENOSPC && (ctx->flags & FSC_NOWAIT)) {
-		ctx->blocked = FSC_BLOCKED_SPACE;
-		return -EAGAIN;
+	space_unreserve(&fw->space, SPACE_METADATA, bytes);
+	short_lock(&fw->lock);
+	fw->dirty_bytes -= bytes;
+	fw->gone_bytes += bytes;
+	if (fw->dirty_bytes < fw->dirty_limit_bytes) {
+		waiters = fw->dirty_waiters;
+		fw->dirty_waiters = NULL;
 	}
-	if (ret == -ENOSPC && !txn_make_chunk(ctx, &fw->txns, SPACE_DATA))
-		ret = space_reserve(&fw->space, SPACE_DATA, bytes, false);
-	if (ret == -ENOSPC && !txn_commit(ctx, &fw->txns))
-		ret = space_reserve(&fw->space, SPACE_DATA, bytes, false);
-	return ret;
+	written = take_written_waiters_locked(fw);
+	short_unlock(&fw->lock);
+	post_waiters(waiters);
+	post_waiters(written);
 }
 
-int dirty_reserve(struct fsc_ctx *ctx, struct fsc_volume *vol, uint64_t bytes)
+/*
+ * Space before the count: what is counted is on its way to becoming dirty, and waits for nothing
+ * but locks and pages.
+ *
+ * A byte of metadata for each byte of data: what a small file takes inline, and more than the items
+ * of a large one. What is copied of the trees meanwhile is the flusher's to see to.
+ */
+int dirty_reserve(struct fsc_ctx *ctx, struct fsc_volume *vol, uint64_t bytes, unsigned flags)
 {
-	int ret = count_dirty(ctx, vol->w, bytes);
+	struct fs_writing *fw = vol->w;
+	int ret = txn_reserve_space(ctx, &fw->txns, SPACE_METADATA, bytes, flags);
 
 	if (ret)
 		return ret;
-	ret = reserve_space(ctx, vol->w, bytes);
-	if (ret)
-		dirty_done(vol, bytes);
+	ret = txn_reserve_space(ctx, &fw->txns, SPACE_DATA, bytes, 0);
+	if (ret) {
+		space_unreserve(&fw->space, SPACE_METADATA, bytes);
+		return ret;
+	}
+	ret = count_dirty(ctx, fw, bytes);
+	if (ret) {
+		space_unreserve(&fw->space, SPACE_METADATA, bytes);
+		space_unreserve(&fw->space, SPACE_DATA, bytes);
+	}
 	return ret;
 }
 

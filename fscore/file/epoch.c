@@ -31,21 +31,35 @@ void epoch_exit(struct fsc_volume *vol, unsigned epoch)
 	struct read_epochs *e = &vol->epochs;
 	struct fsc_thread *waiter;
 
-	if (atomic_fetch_sub(&e->n_reads[epoch], 1) != 1)
+	if (atomic_fetch_sub(&e->n_reads[epoch], 1) != 1 || atomic_load(&e->current) == epoch)
 		return;
 	waiter = atomic_load(&e->waiter);
 	if (waiter)
 		fsc_thread_wake(waiter);
 }
 
-void epoch_wait(struct fsc_volume *vol, struct fsc_thread *t)
+uint64_t epoch_unread(struct fsc_volume *vol, struct fsc_thread *t, uint64_t durable_id)
 {
 	struct read_epochs *e = &vol->epochs;
-	unsigned old = atomic_load(&e->current);
 
+	/* Before looking at the counter: whoever takes it to zero then sees it. */
 	atomic_store(&e->waiter, t);
-	atomic_store(&e->current, 1 - old);
-	while (atomic_load(&e->n_reads[old]))
-		fsc_thread_wait(t);
+	for (;;) {
+		unsigned old = 1 - atomic_load(&e->current);
+
+		if (atomic_load(&e->n_reads[old]))
+			return e->unread_id;
+		e->unread_id = e->turn_id;
+		if (e->unread_id >= durable_id)
+			break;
+		e->turn_id = durable_id;
+		atomic_store(&e->current, old);
+	}
 	atomic_store(&e->waiter, NULL);
+	return e->unread_id;
+}
+
+void epoch_stop(struct fsc_volume *vol)
+{
+	atomic_store(&vol->epochs.waiter, NULL);
 }

@@ -30,6 +30,11 @@
 #define DELETE_BATCH  200u /* items of a dead inode in one transaction */
 #define DEAD_RETRY_NS 500000000u
 
+/* What putting a piece in the trees may need; it takes far less, a few of PROMISED_LEAST. */
+#define PIECE_ITEMS    8u
+#define PREALLOC_ITEMS 24u
+#define PROMISED_LEAST 2u
+
 TAILQ_HEAD(piece_list, piece);
 
 struct flusher {
@@ -38,6 +43,11 @@ struct flusher {
 	struct fsc_ctx ctx;
 	struct compressor *compressor; /* NULL: no memory for it, so nothing is compressed */
 	unsigned n_pieces;
+	/*
+	 * Metadata that is promised ahead: what a full volume has accepted finds its way into the
+	 * trees. What a piece has not used is for the next.
+	 */
+	uint64_t promised_bytes;
 	uint64_t dead_due_ns;	   /* not before that are dead inodes tried again */
 	struct piece_list written; /* on disk, not in the trees yet */
 };
@@ -94,7 +104,7 @@ static struct fsc_inode *pick_file(struct flusher *f, uint64_t *wait_ns)
 	inode = TAILQ_FIRST(&fw->dirty_files);
 	if (inode) {
 		due = inode->first_dirty_ns + DIRTY_AGE_NS;
-		take = inode->is_urgent || fw->stopping || fw->idle_waiters || now >= due ||
+		take = inode->is_urgent || fw->stopping || fw->written_waiters || now >= due ||
 			fw->dirty_bytes > fw->dirty_limit_bytes / 2;
 		if (take) {
 			TAILQ_REMOVE(&fw->dirty_files, inode, dirty_files_link);
@@ -262,6 +272,46 @@ static void give_space_back(struct flusher *f, struct piece *p)
 			(uint64_t)p->n_pages << f->vol->pages.page_shift);
 }
 
+/* Fills up what is promised; on a full volume less is enough. */
+static int get_promise(struct flusher *f, unsigned n_items)
+{
+	struct space *space = &f->fw->space;
+	uint64_t full = space_items_bytes(space, n_items), more;
+	int ret;
+
+	if (f->promised_bytes >= full)
+		return 0;
+	if (!space_reserve(space, SPACE_METADATA, full - f->promised_bytes, true)) {
+		f->promised_bytes = full;
+		return 0;
+	}
+	if (f->promised_bytes >= space_items_bytes(space, PROMISED_LEAST))
+		return 0;
+	ret = txn_reserve(&f->ctx, &f->fw->txns, n_items, TXN_USE_GLOBAL, &more);
+	f->promised_bytes += more;
+	return ret;
+}
+
+/* What one needed more is not kept from others. */
+static void keep_promise(struct flusher *f, uint64_t bytes)
+{
+	uint64_t most = space_items_bytes(&f->fw->space, PIECE_ITEMS);
+
+	f->promised_bytes = MIN(bytes, most);
+	txn_unreserve(&f->fw->txns, bytes - f->promised_bytes);
+}
+
+static int join_for_piece(struct flusher *f, const struct piece *p, struct txn_handle *h)
+{
+	int ret = get_promise(f, p->form == PIECE_PREALLOC ? PREALLOC_ITEMS : PIECE_ITEMS);
+
+	if (ret)
+		return ret;
+	ret = txn_join_reserved(&f->ctx, &f->fw->txns, f->promised_bytes, h);
+	f->promised_bytes = 0;
+	return ret;
+}
+
 /* Puts what is on disk in the trees. */
 static void piece_insert(struct flusher *f, struct piece *p)
 {
@@ -271,8 +321,7 @@ static void piece_insert(struct flusher *f, struct piece *p)
 	int ret = p->req.status;
 
 	if (!ret)
-		ret = txn_join(&f->ctx, &f->fw->txns, p->form == PIECE_PREALLOC ? 24 : 8,
-			TXN_USE_GLOBAL, &h);
+		ret = join_for_piece(f, p, &h);
 	if (ret) {
 		log_limited(LOG_LVL_ERROR, "inode %llu: data at offset %llu was not written: %s",
 			(unsigned long long)p->inode->ino, (unsigned long long)p->file_off,
@@ -294,7 +343,7 @@ static void piece_insert(struct flusher *f, struct piece *p)
 	if (ret)
 		txn_abort(&h, ret);
 	else
-		txn_end(&h);
+		keep_promise(f, txn_end_keeping(&h));
 	piece_end(p, ret);
 }
 
@@ -691,8 +740,8 @@ static bool tell_idle(struct flusher *f)
 	bool any;
 
 	short_lock(&f->fw->lock);
-	waiters = f->fw->idle_waiters;
-	f->fw->idle_waiters = NULL;
+	waiters = f->fw->written_waiters;
+	f->fw->written_waiters = NULL;
 	short_unlock(&f->fw->lock);
 	any = waiters;
 	while (waiters) {
@@ -714,18 +763,30 @@ static void idle_done(struct fsc_msg *msg)
 	container_of(msg, struct idle_wait, waiter.msg)->done = true;
 }
 
-void flusher_write_all(struct fsc_ctx *ctx, struct fsc_volume *vol)
+static void wait_written(struct fsc_ctx *ctx, struct fs_writing *fw, uint64_t bytes)
 {
 	struct idle_wait w = {.waiter = {.thread = ctx->thread, .msg.fn = idle_done}};
-	struct fs_writing *fw = vol->w;
 
 	short_lock(&fw->lock);
-	w.waiter.next = fw->idle_waiters;
-	fw->idle_waiters = &w.waiter;
+	w.waiter.until_bytes = bytes == UINT64_MAX ? bytes : fw->gone_bytes + bytes;
+	w.waiter.next = fw->written_waiters;
+	fw->written_waiters = &w.waiter;
 	short_unlock(&fw->lock);
 	fsc_thread_wake(fw->flusher_thread);
 	while (!w.done)
 		fsc_thread_wait(ctx->thread);
+}
+
+void flusher_write_all(struct fsc_ctx *ctx, struct fsc_volume *vol)
+{
+	wait_written(ctx, vol->w, UINT64_MAX);
+}
+
+void flusher_write_some(struct fsc_ctx *ctx, struct fsc_volume *vol, uint64_t bytes)
+{
+	/* If there is less, it is told when all has been written. */
+	if (ctx->thread != vol->w->flusher_thread)
+		wait_written(ctx, vol->w, bytes);
 }
 
 static bool is_stopping(struct flusher *f)
@@ -751,6 +812,10 @@ static void *flusher_main(void *arg)
 		return NULL;
 	f.ctx.thread = vol->w->flusher_thread;
 	f.compressor = compressor_create();
+	/* If there is no room, the first piece sees to it. */
+	if (!space_reserve(&f.fw->space, SPACE_METADATA,
+		    space_items_bytes(&f.fw->space, PIECE_ITEMS), true))
+		f.promised_bytes = space_items_bytes(&f.fw->space, PIECE_ITEMS);
 	for (;;) {
 		uint64_t wait_ns;
 		bool stopping = is_stopping(&f);
@@ -764,6 +829,7 @@ static void *flusher_main(void *arg)
 		else
 			fsc_thread_wait(f.ctx.thread);
 	}
+	txn_unreserve(&vol->w->txns, f.promised_bytes);
 	compressor_destroy(f.compressor);
 	fsc_thread_destroy(vol->w->flusher_thread);
 	return NULL;

@@ -84,9 +84,11 @@ struct fs_writing {
 	uint64_t dirty_limit_bytes;
 	bool stopping;
 	struct dirty_waiter *dirty_waiters;
-	struct dirty_waiter *idle_waiters; /* wait until the flusher has written all there is */
-	struct subvol *new_subvols;	   /* whose orphans have not been looked at */
-	struct inode_list dead_inodes;	   /* whose items are to be deleted; each is referenced */
+	uint64_t gone_bytes; /* have been dirty, and are not any more */
+	struct dirty_waiter
+		*written_waiters;      /* wait until the flusher has written so much, or all */
+	struct subvol *new_subvols;    /* whose orphans have not been looked at */
+	struct inode_list dead_inodes; /* whose items are to be deleted; each is referenced */
 
 	/* the flusher */
 	pthread_t flusher;

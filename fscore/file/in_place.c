@@ -91,7 +91,8 @@ static int is_sole(
 	struct ref_key key = {.root = inode->subvol->id,
 		.objectid = inode->ino,
 		.offset = v->start - GET(&v->fi, offset)};
-	int ret = txn_join(ctx, &inode->subvol->vol->w->txns, 1, TXN_USE_GLOBAL, &h);
+	/* Only so that no commit comes between: nothing is changed. */
+	int ret = txn_join_reserved(ctx, &inode->subvol->vol->w->txns, 0, &h);
 
 	if (ret)
 		return ret;

@@ -12,6 +12,16 @@
 
 #define FILE_SIZE_MAX  ((uint64_t)INT64_MAX)
 #define TRUNCATE_ITEMS 500u /* in one transaction */
+#define DROP_ITEMS     8u   /* what the changes of one such batch may need */
+#define GROW_ITEMS     4u
+
+/*
+ * Metadata that is promised before anything changes: so that a change of size is not refused when
+ * it has been made.
+ */
+struct promises {
+	uint64_t size_bytes, attrs_bytes;
+};
 
 /* ------------------------------------------------------------------- truncation */
 
@@ -29,7 +39,7 @@ static int rewrite_edge(struct fsc_ctx *ctx, struct fsc_inode *inode, uint64_t s
 	struct page *page;
 	size_t done = 0;
 	char *data;
-	int ret = dirty_reserve(ctx, inode->subvol->vol, pool->page_bytes);
+	int ret = dirty_reserve(ctx, inode->subvol->vol, pool->page_bytes, TXN_USE_GLOBAL);
 
 	if (ret)
 		return ret;
@@ -87,8 +97,19 @@ static int insert_grown_hole(struct txn_handle *h, struct fsc_inode *inode, uint
 	return extents_fill_holes(h, inode, from, to);
 }
 
+/* For the next batch: as much as for the first, or what is left of that; it needs far less. */
+static void top_up(struct fsc_volume *vol, struct promises *p)
+{
+	uint64_t full = space_items_bytes(&vol->w->space, DROP_ITEMS);
+
+	if (p->size_bytes < full &&
+		!space_reserve(&vol->w->space, SPACE_METADATA, full - p->size_bytes, true))
+		p->size_bytes = full;
+}
+
 /* Drops what lies behind the new end, in as many transactions as it takes. */
-static int drop_behind(struct fsc_ctx *ctx, struct fsc_inode *inode, uint64_t size)
+static int drop_behind(
+	struct fsc_ctx *ctx, struct fsc_inode *inode, uint64_t size, struct promises *p)
 {
 	struct fsc_volume *vol = inode->subvol->vol;
 	uint64_t start = align_up(size, vol->geo.sector_bytes);
@@ -97,8 +118,9 @@ static int drop_behind(struct fsc_ctx *ctx, struct fsc_inode *inode, uint64_t si
 	while (!done) {
 		uint64_t dropped = 0, left_end;
 		struct txn_handle h;
-		int ret = txn_join(ctx, &vol->w->txns, 32, TXN_USE_GLOBAL, &h);
+		int ret = txn_join_reserved(ctx, &vol->w->txns, p->size_bytes, &h);
 
+		p->size_bytes = 0;
 		if (ret)
 			return ret;
 		ret = extents_drop(&h, inode, start, UINT64_MAX - vol->geo.sector_bytes + 1,
@@ -115,12 +137,13 @@ static int drop_behind(struct fsc_ctx *ctx, struct fsc_inode *inode, uint64_t si
 		 * no-holes, a file has items for all that is before it.
 		 */
 		set_disk_size(&h, inode, done ? size : MIN(inode->disk_size, left_end), dropped);
-		txn_end(&h);
+		p->size_bytes = txn_end_keeping(&h);
+		top_up(vol, p);
 	}
 	return 0;
 }
 
-static int shrink(struct fsc_ctx *ctx, struct fsc_inode *inode, uint64_t size)
+static int shrink(struct fsc_ctx *ctx, struct fsc_inode *inode, uint64_t size, struct promises *p)
 {
 	struct page_pool *pool = &inode->subvol->vol->pages;
 	uint64_t from = (size + pool->page_bytes - 1) >> pool->page_shift;
@@ -138,13 +161,14 @@ static int shrink(struct fsc_ctx *ctx, struct fsc_inode *inode, uint64_t size)
 	 */
 	flush_to_trees(ctx, inode);
 	pages_drop(inode, from);
-	ret = drop_behind(ctx, inode, size);
+	ret = drop_behind(ctx, inode, size, p);
 	/* What a read that began with the old size has put there meanwhile. */
 	pages_drop(inode, from);
 	return ret;
 }
 
-static int grow(struct fsc_ctx *ctx, struct fsc_inode *inode, uint64_t old, uint64_t size)
+static int grow(struct fsc_ctx *ctx, struct fsc_inode *inode, uint64_t old, uint64_t size,
+	struct promises *p)
 {
 	struct fsc_volume *vol = inode->subvol->vol;
 	struct txn_handle h;
@@ -156,8 +180,10 @@ static int grow(struct fsc_ctx *ctx, struct fsc_inode *inode, uint64_t old, uint
 	/* What is dirty ends before the old end: it must be in the trees before the new one is. */
 	if (!ret)
 		flush_to_trees(ctx, inode);
-	if (!ret)
-		ret = txn_join(ctx, &vol->w->txns, 4, 0, &h);
+	if (ret)
+		return ret;
+	ret = txn_join_reserved(ctx, &vol->w->txns, p->size_bytes, &h);
+	p->size_bytes = 0;
 	if (ret)
 		return ret;
 	ret = insert_grown_hole(&h, inode, size);
@@ -171,14 +197,21 @@ static int grow(struct fsc_ctx *ctx, struct fsc_inode *inode, uint64_t old, uint
 	return 0;
 }
 
-static int change_size(struct fsc_ctx *ctx, struct fsc_inode *inode, uint64_t size)
+static int change_size(
+	struct fsc_ctx *ctx, struct fsc_inode *inode, uint64_t size, struct promises *p)
 {
+	struct txns *txns = &inode->subvol->vol->w->txns;
 	uint64_t old = inode_size(inode);
+	int ret;
 
-	if (size < old)
-		return shrink(ctx, inode, size);
-	if (size > old)
-		return grow(ctx, inode, old, size);
+	if (size < old) {
+		ret = txn_reserve(ctx, txns, DROP_ITEMS, TXN_USE_GLOBAL, &p->size_bytes);
+		return ret ? ret : shrink(ctx, inode, size, p);
+	}
+	if (size > old) {
+		ret = txn_reserve(ctx, txns, GROW_ITEMS, 0, &p->size_bytes);
+		return ret ? ret : grow(ctx, inode, old, size, p);
+	}
 	/* The size that it has is the size that it keeps, also after a crash. */
 	flush_to_trees(ctx, inode);
 	return 0;
@@ -237,9 +270,11 @@ static int check_state(struct fsc_inode *inode, const struct fsc_setattr *set)
 	return ret;
 }
 
-static int setattr_locked(
-	struct fsc_ctx *ctx, struct fsc_inode *inode, const struct fsc_setattr *set)
+static int setattr_locked(struct fsc_ctx *ctx, struct fsc_inode *inode,
+	const struct fsc_setattr *set, struct promises *p)
 {
+	struct txns *txns = &inode->subvol->vol->w->txns;
+	unsigned flags = set->mask & FSC_SET_SIZE ? TXN_USE_GLOBAL : 0;
 	struct txn_handle h;
 	bool has_verifier = false;
 	int ret = check_state(inode, set);
@@ -250,11 +285,14 @@ static int setattr_locked(
 		ctx->blocked = FSC_BLOCKED_TXN;
 		ret = -EAGAIN;
 	}
-	if (!ret && (set->mask & FSC_SET_SIZE))
-		ret = change_size(ctx, inode, set->size_bytes);
 	if (!ret)
-		ret = txn_join(ctx, &inode->subvol->vol->w->txns, 2,
-			set->mask & FSC_SET_SIZE ? TXN_USE_GLOBAL : 0, &h);
+		ret = txn_reserve(ctx, txns, 2, flags, &p->attrs_bytes);
+	if (!ret && (set->mask & FSC_SET_SIZE))
+		ret = change_size(ctx, inode, set->size_bytes, p);
+	if (ret)
+		return ret;
+	ret = txn_join_reserved(ctx, txns, p->attrs_bytes, &h);
+	p->attrs_bytes = 0;
 	if (ret)
 		return ret;
 	if (has_verifier)
@@ -272,6 +310,7 @@ static int setattr_locked(
 
 int fsc_setattr(struct fsc_ctx *ctx, struct fsc_inode *inode, const struct fsc_setattr *set)
 {
+	struct promises p = {0};
 	int ret = check_setattr(inode, set);
 
 	if (!ret && (set->mask & FSC_SET_SIZE) && (ctx->flags & FSC_NOWAIT)) {
@@ -282,7 +321,9 @@ int fsc_setattr(struct fsc_ctx *ctx, struct fsc_inode *inode, const struct fsc_s
 		ret = inode_lock(ctx, inode);
 	if (ret)
 		return ret;
-	ret = setattr_locked(ctx, inode, set);
+	ret = setattr_locked(ctx, inode, set, &p);
 	inode_unlock(inode);
+	if (p.size_bytes || p.attrs_bytes)
+		txn_unreserve(&inode->subvol->vol->w->txns, p.size_bytes + p.attrs_bytes);
 	return ret;
 }

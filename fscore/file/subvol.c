@@ -152,10 +152,12 @@ int subvol_get(struct fsc_ctx *ctx, struct fsc_volume *vol, uint64_t id, struct 
 		fresh = NULL;
 	}
 	short_unlock(&vol->subvol_lock);
-	if (fresh)
+	if (fresh) {
 		free_subvol(fresh);
-	else if (vol->w)
+	} else if (vol->w) {
+		space_note_level(&vol->w->space, sv->root.level);
 		flusher_new_subvol(sv);
+	}
 	*out = sv;
 	return 0;
 }

@@ -234,7 +234,7 @@ int fsc_write(struct fsc_ctx *ctx, struct fsc_inode *inode, uint64_t file_off,
 	op.n_pages = (unsigned)(((op.end - 1) >> op.pool->page_shift) - op.first) + 1;
 	reserved = (uint64_t)op.n_pages << op.pool->page_shift;
 	/* Before the lock: what makes room may need this file. What was dirty already is given back. */
-	ret = dirty_reserve(ctx, inode->subvol->vol, reserved);
+	ret = dirty_reserve(ctx, inode->subvol->vol, reserved, 0);
 	if (ret)
 		return ret;
 	ret = inode_lock(ctx, inode);

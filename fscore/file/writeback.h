@@ -14,7 +14,8 @@
  *     They are in inode->writing, and a page that was written anew meanwhile stays dirty until
  *     they are in the trees: so the older content never comes after the newer.
  *  3. fs_writing.dirty_bytes counts the dirty pages and those of all pieces.
- *  4. For each of them a page of data space is reserved, until it becomes an extent's.
+ *  4. For each of them a page of data space is reserved, until it becomes an extent's, and as much
+ *     metadata, until it is in the trees.
  *
  * Locks: inode->owner.lock guards the pages; fs_writing.lock guards the lists of files.
  */
@@ -28,6 +29,8 @@ struct dirty_waiter {
 	struct dirty_waiter *next;
 	struct fsc_thread *thread;
 	struct fsc_msg msg;
+	uint64_t
+		until_bytes; /* of fs_writing.gone_bytes; UINT64_MAX: until nothing is to be written */
 };
 
 /* Waits until no piece of an inode is being written; embed it. */
@@ -54,8 +57,17 @@ void flusher_delete(struct fsc_inode *inode);
 /* A subvolume has been read in: the flusher looks for orphans in it. */
 void flusher_new_subvol(struct subvol *sv);
 
-/* Reserves data space for n pages, and waits while too much is dirty. As fsc_write(). */
-int dirty_reserve(struct fsc_ctx *ctx, struct fsc_volume *vol, uint64_t bytes);
+/*
+ * As far as there is so much, has that many bytes of what is dirty written, and waits until they
+ * are in the trees. On the flusher's thread nothing. Might wait.
+ */
+void flusher_write_some(struct fsc_ctx *ctx, struct fsc_volume *vol, uint64_t bytes);
+
+/*
+ * Reserves space for pages to become dirty, and waits while too much is. As fsc_write(). flags:
+ * TXN_USE_GLOBAL for metadata.
+ */
+int dirty_reserve(struct fsc_ctx *ctx, struct fsc_volume *vol, uint64_t bytes, unsigned flags);
 void dirty_unreserve(struct fsc_volume *vol, uint64_t bytes);
 
 /* n pages less are dirty or being written. */

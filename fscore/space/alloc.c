@@ -227,12 +227,17 @@ int space_alloc(struct fsc_ctx *ctx, struct space *space, enum space_type type, 
 	return ret;
 }
 
-int space_alloc_metadata(struct space *space, enum space_type type, uint64_t *logical)
+int space_alloc_metadata(
+	struct tree_writer *w, struct space *space, enum space_type type, uint64_t *logical)
 {
 	struct alloc a = {.type = type};
 	struct range r;
 	int ret = -ENOSPC;
 
+	if (w->set_aside && w->set_aside->n[type]) {
+		*logical = w->set_aside->logical[type][--w->set_aside->n[type]];
+		return 0;
+	}
 	short_lock(&space->lock);
 	a.near = space->impl->cursor[type];
 	if (find_node_locked(space, &a, &r)) {
@@ -241,6 +246,53 @@ int space_alloc_metadata(struct space *space, enum space_type type, uint64_t *lo
 	}
 	short_unlock(&space->lock);
 	return ret;
+}
+
+static bool set_aside_one_locked(struct space *space, enum space_type type,
+	struct block_group *fresh, uint64_t *logical, uint64_t *fresh_bytes)
+{
+	struct alloc a = {.type = type, .near = space->impl->cursor[type]};
+	struct range r;
+
+	if (find_node_locked(space, &a, &r)) {
+		*logical = take_locked(space, type, &r);
+		return true;
+	}
+	want_node(space, &a.want);
+	if (!find_in_group(space, &a, fresh, &r))
+		return false;
+	run_map_take(&fresh->free, r.from, r.to);
+	*fresh_bytes += space->config.geo->node_bytes;
+	*logical = fresh->logical + r.from * sector_bytes(space);
+	return true;
+}
+
+int set_aside_nodes(struct space *space, enum space_type type, unsigned n,
+	struct block_group *fresh, struct set_aside *set, uint64_t *fresh_bytes)
+{
+	bool found = true;
+
+	assert(n <= SET_ASIDE_MAX);
+	short_lock(&space->lock);
+	while (found && set->n[type] < n) {
+		found = set_aside_one_locked(
+			space, type, fresh, &set->logical[type][set->n[type]], fresh_bytes);
+		set->n[type] += found;
+	}
+	short_unlock(&space->lock);
+	return found ? 0 : -ENOSPC;
+}
+
+void set_aside_give_back(
+	struct space *space, struct set_aside *set, const struct block_group *fresh)
+{
+	for (unsigned type = 0; type < SPACE_TYPES; type++)
+		while (set->n[type]) {
+			uint64_t logical = set->logical[type][--set->n[type]];
+
+			if (!fresh || logical - fresh->logical >= fresh->length_bytes)
+				space_free_unused(space, logical, space->config.geo->node_bytes);
+		}
 }
 
 /* Loads block groups until that much is free in those that are loaded. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * New chunks. In this order: a place is chosen, which is all that can fail for lack of room;
+ * New chunks. In this order: a place is chosen, and nodes for the trees are set aside, which is all
+ * that can fail for lack of room;
  * the chunk is put in the chunk map, and only then its block group in the table, so that
  * whoever sees a block group finds its chunk; then the chunk and device trees change, whose
  * new blocks may come from the new block group already. Its item and its free space are
@@ -364,24 +365,66 @@ static int put_dev_extent(
 
 /* ------------------------------------------------------------------- both */
 
-/* In memory. After this a failure aborts the transaction, and nothing is taken back. */
-static int publish(struct space *space, enum space_type type, const struct chunk *chunk)
+/* A chunk that is being made. */
+struct making {
+	enum space_type type;
+	struct chunk chunk;
+	unsigned need[SPACE_TYPES]; /* nodes that the trees may take at most */
+	struct set_aside set;
+	enum space_type lacks; /* with -ENOSPC: what there is no node of; or SPACE_TYPES */
+};
+
+/* As many as n items inserted in the tree can take: ways copied, split, and a level more. */
+static unsigned nodes_for(struct tree_root *root, unsigned n)
 {
+	unsigned levels;
+
+	long_lock_read(&root->lock);
+	levels = root->level + 1u;
+	long_unlock(&root->lock);
+	return MIN(n * (2 * levels + 1) + 1, SET_ASIDE_MAX);
+}
+
+/* From what is there, or from the new chunk itself. */
+static int set_nodes_aside(
+	struct space *space, struct making *m, struct block_group *bg, uint64_t *fresh_bytes)
+{
+	static const enum space_type types[] = {SPACE_SYSTEM, SPACE_METADATA};
+	int ret = 0;
+
+	for (unsigned i = 0; !ret && i < ARRAY_SIZE(types); i++) {
+		ret = set_aside_nodes(space, types[i], m->need[types[i]], bg, &m->set, fresh_bytes);
+		if (ret)
+			m->lacks = types[i];
+	}
+	return ret;
+}
+
+/* In memory. After this a failure aborts the transaction, and nothing is taken back. */
+static int publish(struct space *space, struct making *m)
+{
+	const struct chunk *chunk = &m->chunk;
 	struct block_group *bg = group_create(space, chunk);
+	uint64_t fresh_bytes = 0;
 	int ret = bg ? group_load_empty(space, bg) : -ENOMEM;
 
 	if (!ret)
-		ret = chunk_map_add(space->config.chunks, chunk);
+		ret = group_make_room(space);
 	if (!ret)
-		ret = group_insert(space, bg);
+		ret = set_nodes_aside(space, m, bg, &fresh_bytes);
+	if (!ret)
+		ret = chunk_map_add(space->config.chunks, chunk);
 	if (ret) {
+		if (bg)
+			set_aside_give_back(space, &m->set, bg);
 		group_destroy(bg);
 		return ret;
 	}
+	group_insert(space, bg, fresh_bytes);
 	short_lock(&space->lock);
 	space->unallocated_bytes -=
 		MIN(chunk->length_bytes * chunk->n_mirrors, space->unallocated_bytes);
-	space->impl->chunks_made[type]++;
+	space->impl->chunks_made[m->type]++;
 	short_unlock(&space->lock);
 	return 0;
 }
@@ -410,17 +453,16 @@ static uint64_t chunks_made(struct space *space, enum space_type type)
 }
 
 /* Chooses a place and takes it. *done: another thread has done so since there were n_before. */
-static int take_place(struct space *space, enum space_type type, uint64_t n_before,
-	struct chunk *chunk, bool *done)
+static int take_place(struct space *space, struct making *m, uint64_t n_before, bool *done)
 {
 	int ret = 0;
 
 	short_lock(&space->chunk_lock);
-	*done = chunks_made(space, type) != n_before;
+	*done = chunks_made(space, m->type) != n_before;
 	if (!*done) {
-		ret = choose(space, type, chunk);
+		ret = choose(space, m->type, &m->chunk);
 		if (!ret)
-			ret = publish(space, type, chunk);
+			ret = publish(space, m);
 	}
 	short_unlock(&space->chunk_lock);
 	return ret;
@@ -435,11 +477,41 @@ static int write_chunk(struct tree_writer *w, struct space *space, const struct 
 	return ret;
 }
 
+static int make_chunk(struct tree_writer *w, struct space *space, struct making *m)
+{
+	uint64_t n_before = chunks_made(space, m->type);
+	bool done;
+	int ret;
+
+	m->need[SPACE_SYSTEM] = nodes_for(space->config.chunk_tree, 2);
+	m->need[SPACE_METADATA] = nodes_for(space->config.dev_tree, MAX_STRIPES);
+	/* They must be in memory to be found. */
+	ret = space_prepare_metadata(
+		w->ctx, space, (uint64_t)m->need[SPACE_METADATA] * space->config.geo->node_bytes);
+	if (ret && ret != -ENOSPC)
+		return ret;
+	ret = take_place(space, m, n_before, &done);
+	if (ret || done)
+		return ret;
+	w->set_aside = &m->set;
+	ret = write_chunk(w, space, &m->chunk);
+	w->set_aside = NULL;
+	set_aside_give_back(space, &m->set, NULL);
+	if (ret == -ENOSPC) {
+		log_error("there was less room for a new chunk's items than they take");
+		return -EIO;
+	}
+	if (!ret)
+		log_info("new chunk at %llu: %llu MiB, type 0x%llx",
+			(unsigned long long)m->chunk.logical,
+			(unsigned long long)(m->chunk.length_bytes >> 20),
+			(unsigned long long)m->chunk.type);
+	return ret;
+}
+
 int space_alloc_chunk(struct tree_writer *w, struct space *space, enum space_type type)
 {
-	uint64_t n_before = chunks_made(space, type);
-	struct chunk chunk = {.logical = 0};
-	bool done;
+	struct making m = {.type = type, .lacks = SPACE_TYPES};
 	int ret;
 
 	if (type == SPACE_SYSTEM && !array_has_room_for_any(space)) {
@@ -447,14 +519,13 @@ int space_alloc_chunk(struct tree_writer *w, struct space *space, enum space_typ
 			"no system chunk can be added: the superblock's array is full");
 		return -ENOSPC;
 	}
-	ret = take_place(space, type, n_before, &chunk, &done);
-	if (ret || done)
-		return ret;
-	ret = write_chunk(w, space, &chunk);
-	if (!ret)
-		log_info("new chunk at %llu: %llu MiB, type 0x%llx",
-			(unsigned long long)chunk.logical,
-			(unsigned long long)(chunk.length_bytes >> 20),
-			(unsigned long long)chunk.type);
+	ret = make_chunk(w, space, &m);
+	/* First one for the trees: for data one of metadata, for these one of system space. */
+	if (ret == -ENOSPC && m.lacks > type && m.lacks < SPACE_TYPES) {
+		ret = space_alloc_chunk(w, space, m.lacks);
+		m = (struct making){.type = type, .lacks = SPACE_TYPES};
+		if (!ret)
+			ret = make_chunk(w, space, &m);
+	}
 	return ret;
 }

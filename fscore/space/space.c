@@ -2,6 +2,7 @@
 /* Opening, block groups as a table, counters, reservations. */
 #include "fscore/space/space.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -136,42 +137,45 @@ void group_destroy(struct block_group *bg)
 	free(bg);
 }
 
-static int insert_locked(struct space *space, struct block_group *bg)
+int group_make_room(struct space *space)
 {
-	size_t at = group_index_locked(space, bg->logical);
-	enum space_type type = group_info_type(space, bg);
-	struct space_info *info = &space->info[type];
+	int ret = 0;
 
+	short_lock(&space->lock);
 	if (space->n_groups == space->max_groups) {
 		size_t more = MAX(16u, space->max_groups * 2);
 		struct block_group **grown = reallocarray(space->groups, more, sizeof(*grown));
 
-		if (!grown)
-			return -ENOMEM;
-		space->groups = grown;
-		space->max_groups = more;
+		ret = grown ? 0 : -ENOMEM;
+		if (grown) {
+			space->groups = grown;
+			space->max_groups = more;
+		}
 	}
+	short_unlock(&space->lock);
+	return ret;
+}
+
+void group_insert(struct space *space, struct block_group *bg, uint64_t taken_bytes)
+{
+	enum space_type type = group_info_type(space, bg);
+	struct space_info *info = &space->info[type];
+	size_t at;
+
+	short_lock(&space->lock);
+	assert(space->n_groups < space->max_groups);
+	at = group_index_locked(space, bg->logical);
 	memmove(&space->groups[at + 1], &space->groups[at],
 		(space->n_groups - at) * sizeof(space->groups[0]));
 	space->groups[at] = bg;
 	space->n_groups++;
 	info->total_bytes += bg->length_bytes;
-	info->used_bytes += bg->used_bytes;
+	info->used_bytes += bg->used_bytes + taken_bytes;
 	info->readonly_bytes += bg->super_bytes;
 	if (bg->loaded)
-		space->impl->loaded_free[type] += bg->length_bytes - bg->super_bytes;
+		space->impl->loaded_free[type] += bg->length_bytes - bg->super_bytes - taken_bytes;
 	update_global_reserve_locked(space);
-	return 0;
-}
-
-int group_insert(struct space *space, struct block_group *bg)
-{
-	int ret;
-
-	short_lock(&space->lock);
-	ret = insert_locked(space, bg);
 	short_unlock(&space->lock);
-	return ret;
 }
 
 /* ------------------------------------------------------------------ opening */
@@ -207,9 +211,11 @@ static int open_group(struct fsc_ctx *ctx, struct space *space, const struct chu
 	int ret = bg ? read_group_item(ctx, space, bg) : -ENOMEM;
 
 	if (!ret)
-		ret = group_insert(space, bg);
+		ret = group_make_room(space);
 	if (ret)
 		group_destroy(bg);
+	else
+		group_insert(space, bg, 0);
 	return ret;
 }
 
@@ -248,6 +254,11 @@ int space_open(struct fsc_ctx *ctx, struct space *space, const struct space_conf
 		space->shared_with[i] = (enum space_type)i;
 	if (is_mixed(space))
 		space->shared_with[SPACE_DATA] = SPACE_METADATA;
+	space_note_level(space, config->extent_tree->level);
+	space_note_level(space, config->chunk_tree->level);
+	space_note_level(space, config->dev_tree->level);
+	if (config->free_space_tree)
+		space_note_level(space, config->free_space_tree->level);
 	space->impl = calloc(1, sizeof(*space->impl));
 	ret = space->impl ? open_groups(ctx, space) : -ENOMEM;
 	if (ret)
@@ -315,7 +326,7 @@ static int reserve_locked(
 	uint64_t limit = info->total_bytes, taken;
 
 	if (info == &space->info[SPACE_METADATA]) {
-		uint64_t keep = use_global ? 0 : space->global_reserve_bytes;
+		uint64_t keep = space->global_reserve_bytes / (use_global ? 2 : 1);
 
 		/* In mixed block groups data shares the limit, but gets no credit. */
 		if (type != SPACE_DATA)
@@ -351,7 +362,36 @@ void space_unreserve(struct space *space, enum space_type type, uint64_t bytes)
 /* Each level is copied, and may be split. */
 uint64_t space_items_bytes(const struct space *space, unsigned n_items)
 {
-	return (uint64_t)n_items * 2 * BTRFS_MAX_LEVEL * space->config.geo->node_bytes;
+	return (uint64_t)n_items * 2 * space_levels(space) * space->config.geo->node_bytes;
+}
+
+void space_note_level(struct space *space, unsigned level)
+{
+	unsigned seen = atomic_load_explicit(&space->levels, memory_order_relaxed);
+
+	while (level + 1 > seen && !atomic_compare_exchange_weak(&space->levels, &seen, level + 1))
+		;
+}
+
+unsigned space_levels(const struct space *space)
+{
+	unsigned levels = atomic_load_explicit(&space->levels, memory_order_relaxed);
+
+	return MIN(levels + 1, BTRFS_MAX_LEVEL);
+}
+
+uint64_t space_settle_room(struct space *space)
+{
+	const struct space_info *info = &space->info[SPACE_METADATA];
+	uint64_t room, taken;
+
+	short_lock(&space->lock);
+	room = info->total_bytes;
+	if (!space->impl->no_room[SPACE_METADATA])
+		room += space->unallocated_bytes / CHUNK_MAX_MIRRORS;
+	taken = info->used_bytes + info->reserved_bytes + info->pinned_bytes + info->readonly_bytes;
+	short_unlock(&space->lock);
+	return room - MIN(taken, room);
 }
 
 /* ---------------------------------------------------------------- questions */

@@ -90,6 +90,7 @@ struct space {
 	size_t n_groups, max_groups;
 	uint64_t unallocated_bytes; /* of the device, in no chunk */
 	uint64_t global_reserve_bytes;
+	_Atomic unsigned levels; /* the most that a tree has; not guarded */
 	struct space_impl *impl;
 };
 
@@ -105,13 +106,26 @@ void space_close(struct space *space);
 /*
  * Promises bytes of a type, so that later allocations of as much can't fail. -ENOSPC: not
  * there (a caller that may wait can then add a chunk, or commit to unpin, and try again).
- * use_global: may dip into the global reserve, for what frees space in the end.
+ * use_global: may dip into the global reserve, for what frees space in the end. Half of it is
+ * left alone: that is for settling transactions (txn/), which has no other promise.
  */
 int space_reserve(struct space *space, enum space_type type, uint64_t bytes, bool use_global);
 void space_unreserve(struct space *space, enum space_type type, uint64_t bytes);
 
 /* What a change of n items in one tree can need at most, in bytes of metadata. */
 uint64_t space_items_bytes(const struct space *space, unsigned n_items);
+
+/* A tree has its root on this level. Any thread. */
+void space_note_level(struct space *space, unsigned level);
+
+/* The most levels that a tree has, and one: it may grow. */
+unsigned space_levels(const struct space *space);
+
+/*
+ * How much metadata there is, or could be made, beside what is in use and promised: for the
+ * commit of what is owed.
+ */
+uint64_t space_settle_room(struct space *space);
 
 /* ---------------------------------------------------------------- allocation */
 
@@ -128,12 +142,13 @@ int space_alloc(struct fsc_ctx *ctx, struct space *space, enum space_type type, 
 	uint64_t want_bytes, uint64_t near, uint64_t *logical, uint64_t *bytes);
 
 /*
- * One node from block groups that are loaded, never waiting, for metadata inside a tree
- * change. Reservations stay as they are: the caller knows whose this comes from (a commit
+ * One node from what w has set aside, or from block groups that are loaded, never waiting, for
+ * metadata inside a tree change. Reservations stay as they are: the caller knows whose this comes from (a commit
  * has none), and gives up as much of it with space_unreserve(). At least one block group of each metadata type with room is kept loaded by
  * space_prepare_metadata(). -ENOSPC.
  */
-int space_alloc_metadata(struct space *space, enum space_type type, uint64_t *logical);
+int space_alloc_metadata(
+	struct tree_writer *w, struct space *space, enum space_type type, uint64_t *logical);
 
 /*
  * Makes sure that space_alloc_metadata() finds that many bytes of metadata, and 16 nodes (or
@@ -208,8 +223,10 @@ bool space_wants_chunk(struct space *space, enum space_type type);
  * Sizes as the kernel chooses them (data 1 GiB, metadata 256 MiB or 1 GiB on large devices,
  * system 32 MiB; never more than a tenth of the device, no less than 1 MiB). Any thread; the
  * ctx may wait. When another thread makes a chunk of this type just now, that is enough, and
- * nothing is done. -ENOSPC: the device has no room (or, for data, what is left is promised
- * to metadata); nothing has changed. Another error aborts the transaction.
+ * nothing is done. The nodes that this takes are set aside before anything changes; if there
+ * are none, another chunk for them is made first. -ENOSPC: the device has no room (or, for data,
+ * what is left is promised to metadata), or there is none for the nodes; no chunk has been
+ * made that is not complete. Another error aborts the transaction.
  */
 int space_alloc_chunk(struct tree_writer *w, struct space *space, enum space_type type);
 

@@ -96,8 +96,30 @@ size_t group_index_locked(const struct space *space, uint64_t logical);
 struct block_group *group_create(const struct space *space, const struct chunk *chunk);
 void group_destroy(struct block_group *bg);
 
-/* Puts it in space.groups and counts it. -ENOMEM. */
-int group_insert(struct space *space, struct block_group *bg);
+/* Makes room in space.groups for another one. -ENOMEM. */
+int group_make_room(struct space *space);
+
+/* Puts it in space.groups, where there is room, and counts it; taken_bytes are allocated already. */
+void group_insert(struct space *space, struct block_group *bg, uint64_t taken_bytes);
+
+#define SET_ASIDE_MAX 64u
+
+/* Nodes that are allocated before it is known where in the trees they will be. */
+struct set_aside {
+	unsigned n[SPACE_TYPES];
+	uint64_t logical[SPACE_TYPES][SET_ASIDE_MAX];
+};
+
+/*
+ * Sets n nodes aside; from fresh, which is not in space.groups, if there are not enough
+ * elsewhere: *fresh_bytes is what that gives. -ENOSPC: some may have been taken.
+ */
+int set_aside_nodes(struct space *space, enum space_type type, unsigned n,
+	struct block_group *fresh, struct set_aside *set, uint64_t *fresh_bytes);
+
+/* Gives back what was not used, but for what is in fresh (NULL: nothing is). */
+void set_aside_give_back(
+	struct space *space, struct set_aside *set, const struct block_group *fresh);
 
 /* Where the i'th piece under a superblock copy lies, in sectors from the start. False: no more. */
 bool group_super_range(const struct space *space, const struct block_group *bg, unsigned i,

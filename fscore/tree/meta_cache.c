@@ -249,7 +249,10 @@ static void finish_read(struct meta_read *mr, int error)
 	short_lock(&shard->lock);
 	waiters = b->waiters;
 	b->waiters = NULL;
-	if (error)
+	/* Its place may have been taken by a new block meanwhile (meta_create()). */
+	if (b->state == MBLOCK_FAILED)
+		error = b->error;
+	else if (error)
 		doom_locked(mc, shard, b, error);
 	else
 		b->state = MBLOCK_VALID;
@@ -422,19 +425,22 @@ struct mblock *meta_create(
 {
 	struct meta_shard *shard = shard_of(mc, logical);
 	struct mblock *fresh = alloc_block(mc), *old;
-	bool in_use = false;
+	bool is_dirty, is_unused = false;
 
 	if (!fresh)
 		return NULL;
 	short_lock(&shard->lock);
-	/* What was at this address before it was freed. */
+	/*
+	 * What was at this address before it was freed. Who still reads or holds it began with what
+	 * is not in the tree any more, and searches again.
+	 */
 	old = find_locked(mc, shard, logical);
-	if (old && old->state == MBLOCK_VALID &&
-		!atomic_load_explicit(&old->refs, memory_order_acquire))
-		unhash_locked(mc, shard, old);
-	else if (old)
-		in_use = true;
-	if (!in_use) {
+	is_dirty = old && old->state == MBLOCK_DIRTY;
+	if (old && !is_dirty) {
+		is_unused = !atomic_load_explicit(&old->refs, memory_order_acquire);
+		doom_locked(mc, shard, old, -ESTALE);
+	}
+	if (!is_dirty) {
 		fresh->logical = logical;
 		fresh->generation = generation;
 		fresh->level = level;
@@ -447,12 +453,12 @@ struct mblock *meta_create(
 		*bucket_of(mc, shard, logical) = fresh;
 	}
 	short_unlock(&shard->lock);
-	if (in_use) {
+	if (is_unused)
+		free_block(mc, old);
+	if (is_dirty) {
 		free_block(mc, fresh);
 		return NULL;
 	}
-	if (old)
-		free_block(mc, old);
 	return fresh;
 }
 

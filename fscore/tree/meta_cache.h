@@ -11,7 +11,8 @@
  *
  * DIRTY begins in meta_create() and ends in meta_clean(), when the block is on disk, or in
  * meta_discard(), when its transaction does not need it any more. READING begins in
- * meta_read() and ends in the completion of its I/O, on the thread that started it.
+ * meta_read() and ends in the completion of its I/O, on the thread that started it, or when
+ * meta_create() takes the address.
  * FAILED blocks are not in the table: the next one to want that address reads it again.
  *
  * Invariants:
@@ -114,8 +115,8 @@ int meta_read(struct fsc_ctx *ctx, struct meta_cache *mc, const struct block_exp
 
 /*
  * A DIRTY block at an address that was just allocated, with a reference; its data is not
- * set. NULL: no memory (the caller keeps the number of dirty blocks bounded, so that this
- * does not happen), or the address is still in use by a reader of what was there.
+ * set. What was there goes; a read of it that is under way will fail with -ESTALE. NULL: no
+ * memory (the caller keeps the number of dirty blocks bounded, so that this does not happen).
  */
 struct mblock *meta_create(
 	struct meta_cache *mc, uint64_t logical, uint64_t generation, uint8_t level);

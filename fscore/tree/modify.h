@@ -33,6 +33,7 @@
 
 #include "fscore/tree/search.h"
 
+struct set_aside;
 struct tree_writer;
 
 /* Who else refers to a block. */
@@ -82,6 +83,8 @@ struct tree_writer {
 	const struct tree_writer_ops *ops;
 	uint64_t generation;	  /* of the transaction */
 	struct block_expect need; /* set by share_info */
+	/* Addresses that alloc_block takes before others (space.h); NULL: there are none. */
+	struct set_aside *set_aside;
 };
 
 /* For ins_bytes: what is there is changed or deleted, and does not grow. */

@@ -198,7 +198,8 @@ int search_read_missing(struct fsc_ctx *ctx, struct tree_path *path)
 	ret = meta_read(ctx, path->root->mc, &path->need, &b);
 	if (!ret)
 		path->pinned = b;
-	return ret;
+	/* Replaced meanwhile: the next search won't want it. */
+	return ret == -ESTALE ? 0 : ret;
 }
 
 static int fail(struct tree_path *path, int error)
@@ -308,8 +309,9 @@ int tree_next(struct fsc_ctx *ctx, struct tree_path *path)
 		return 0;
 	if (ret != SEARCH_MISSING)
 		return fail(path, ret);
+	/* What else can't be read may have been replaced meanwhile: the search will tell. */
 	ret = search_read_missing(ctx, path);
-	if (ret)
+	if (ret == -EAGAIN || ret == -ENOMEM)
 		return fail(path, ret);
 	if (!key_successor(&key))
 		return fail(path, -EUCLEAN);

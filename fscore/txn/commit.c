@@ -253,7 +253,7 @@ static void note_times(struct txns *txns, uint64_t closed_ns, uint64_t commit_ns
 /* It is on disk, or never will be: tells who waits, and frees it. */
 static void finish(struct txns *txns, struct txn *txn, int error)
 {
-	struct txn_waiter *waiters, *joiners = NULL, *for_space = NULL;
+	struct txn_waiter *waiters, *joiners;
 
 	short_lock(&txns->lock);
 	txn->state = error ? TXN_ABORTED : TXN_DONE;
@@ -266,19 +266,53 @@ static void finish(struct txns *txns, struct txn *txn, int error)
 	txns->last_commit_ns = clock_now_ns();
 	txns->stats.waiters += txn->n_waiters;
 	waiters = txn->waiters;
-	for_space = txn->space_waiters;
 	/* Those who waited for memory, too. */
 	joiners = txns->joiners;
 	txns->joiners = NULL;
 	short_unlock(&txns->lock);
 	txn_post_waiters(waiters, error ? -EIO : 0);
-	if (!error) {
-		if (txns->config.wait_for_readers)
-			txns->config.wait_for_readers(txns->config.arg, txns->thread);
-		space_unpin(txns->config.space, txn->id);
-	}
 	txn_post_waiters(joiners, 0);
-	txn_post_waiters(for_space, error ? -EIO : 0);
+}
+
+/* Those who wait for the space of transactions up to this one. */
+static struct txn_waiter *take_space_waiters_locked(struct txns *txns, uint64_t id)
+{
+	struct space_waiter **at = &txns->space_waiters;
+	struct txn_waiter *taken = NULL;
+
+	while (*at) {
+		struct space_waiter *sw = *at;
+
+		if (sw->id > id) {
+			at = &sw->next;
+			continue;
+		}
+		*at = sw->next;
+		sw->waiter->next = taken;
+		taken = sw->waiter;
+	}
+	return taken;
+}
+
+/* Gives back what was freed by transactions that are on disk, as far as nobody is reading it. */
+static void release_space(struct txns *txns)
+{
+	/* These two are changed by this thread alone. */
+	uint64_t id = txns->durable_id;
+	struct txn_waiter *waiters;
+
+	if (id == txns->released_id)
+		return;
+	if (txns->config.unread_id)
+		id = txns->config.unread_id(txns->config.arg, txns->thread, id);
+	if (id <= txns->released_id)
+		return;
+	space_unpin(txns->config.space, id);
+	short_lock(&txns->lock);
+	txns->released_id = id;
+	waiters = take_space_waiters_locked(txns, id);
+	short_unlock(&txns->lock);
+	txn_post_waiters(waiters, 0);
 }
 
 static bool has_failed(struct txns *txns)
@@ -303,12 +337,16 @@ static void commit(struct txns *txns)
 
 	txn_handle_init(&h, &ctx, txns, txn);
 	if (!ret)
+		ret = txn_settle_prepare(&h);
+	if (!ret)
 		ret = extent_run_refs(&h.w, &txn->extents, EARLY_REFS);
 	closed_ns = clock_now_ns();
 	if (!ret) {
 		close_joins(txns, txn);
-		ret = has_failed(txns) ? -EROFS : settle(&h.w, txns, txn);
+		ret = has_failed(txns) ? -EROFS : txn_settle_prepare(&h);
 	}
+	if (!ret)
+		ret = settle(&h.w, txns, txn);
 	if (!ret) {
 		make_super(txns, txn, super);
 		open_next(txns, txn, next);
@@ -336,8 +374,7 @@ static void fail_all(struct txns *txns)
 	short_lock(&txns->lock);
 	waiters = txns->running->waiters;
 	txns->running->waiters = NULL;
-	for_space = txns->running->space_waiters;
-	txns->running->space_waiters = NULL;
+	for_space = take_space_waiters_locked(txns, UINT64_MAX);
 	joiners = txns->joiners;
 	txns->joiners = NULL;
 	short_unlock(&txns->lock);
@@ -389,6 +426,7 @@ void *txn_committer_main(void *arg)
 	while (!stopping) {
 		uint64_t wait_ns;
 
+		release_space(txns);
 		if (has_failed(txns)) {
 			fail_all(txns);
 			wait_ns = 0;

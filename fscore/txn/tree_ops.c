@@ -50,7 +50,7 @@ static int op_alloc_block(struct tree_writer *w, struct tree_root *root, uint8_t
 		.count = 1,
 	};
 	int ret = space_alloc_metadata(
-		h->txns->config.space, is_system ? SPACE_SYSTEM : SPACE_METADATA, logical);
+		w, h->txns->config.space, is_system ? SPACE_SYSTEM : SPACE_METADATA, logical);
 
 	if (ret)
 		return ret;
@@ -174,6 +174,7 @@ static void op_root_changed(struct tree_writer *w, struct tree_root *root)
 {
 	struct txn_handle *h = handle_of(w);
 
+	space_note_level(h->txns->config.space, root->level);
 	/* These two stand in the superblock. */
 	if (root->id == BTRFS_ROOT_TREE_OBJECTID || root->id == BTRFS_CHUNK_TREE_OBJECTID)
 		return;

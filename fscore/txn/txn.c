@@ -96,7 +96,7 @@ int txns_start(struct txns *txns, const struct txn_config *config)
 
 	memset(txns, 0, sizeof(*txns));
 	txns->config = *config;
-	txns->durable_id = GET(config->super, generation);
+	txns->durable_id = txns->released_id = GET(config->super, generation);
 	short_lock_init(&txns->lock, RANK_TXN);
 	txns->running = txn_create(txns, txns->durable_id + 1);
 	if (!txns->running)
@@ -161,12 +161,10 @@ static int sync_wait_for(struct sync_wait *sw)
 
 static void add_waiter(struct txn *txn, struct txn_waiter *w)
 {
-	struct txn_waiter **list = w->for_space ? &txn->space_waiters : &txn->waiters;
-
-	w->next = *list;
-	*list = w;
-	txn->n_waiters += !w->for_space;
-	txn->urgent |= w->for_space;
+	w->next = txn->waiters;
+	txn->waiters = w;
+	txn->n_waiters++;
+	txn->urgent |= w->urgent;
 	if (!txn->wanted)
 		txn->first_wanted_ns = clock_now_ns();
 	txn->wanted = true;
@@ -226,10 +224,41 @@ int txn_commit(struct fsc_ctx *ctx, struct txns *txns)
 	if (has_error(txns))
 		return -EIO;
 	sync_wait_init(&sw, ctx->thread);
-	sw.waiter.for_space = true;
+	sw.waiter.urgent = true;
 	if (!id || !txn_wait_durable(txns, id, &sw.waiter))
 		return 0;
 	return sync_wait_for(&sw);
+}
+
+/* False: it need not wait. */
+static bool wait_for_space(struct txns *txns, struct space_waiter *w)
+{
+	bool waits;
+
+	short_lock(&txns->lock);
+	/* After an abort nothing is given back any more, and nobody is woken. */
+	waits = !txns->error && w->id > txns->released_id;
+	if (waits) {
+		w->next = txns->space_waiters;
+		txns->space_waiters = w;
+	}
+	short_unlock(&txns->lock);
+	return waits;
+}
+
+int txn_commit_for_space(struct fsc_ctx *ctx, struct txns *txns)
+{
+	struct sync_wait sw;
+	struct space_waiter w = {.waiter = &sw.waiter};
+	int ret = txn_commit(ctx, txns);
+
+	if (ret)
+		return ret;
+	short_lock(&txns->lock);
+	w.id = txns->durable_id;
+	short_unlock(&txns->lock);
+	sync_wait_init(&sw, ctx->thread);
+	return wait_for_space(txns, &w) ? sync_wait_for(&sw) : 0;
 }
 
 uint64_t txn_last_changed(struct txns *txns)
@@ -275,6 +304,12 @@ static bool is_full(const struct txns *txns)
 	return dirty > meta_dirty_limit(txns->config.meta);
 }
 
+/* Whether what it owes may soon find no room: then it must be committed first. */
+static bool owes_too_much(struct txns *txns)
+{
+	return txns->running->changed && !txn_settle_has_room(txns, txns->running);
+}
+
 /*
  * Counts a handle in the running transaction. -EAGAIN: it takes none now; sw, if given, is
  * told when to try again.
@@ -287,7 +322,7 @@ static int try_join(struct txns *txns, struct txn **out, struct sync_wait *sw)
 	short_lock(&txns->lock);
 	if (txns->error) {
 		ret = -EROFS;
-	} else if (txns->running->state == TXN_RUNNING && !is_full(txns)) {
+	} else if (txns->running->state == TXN_RUNNING && !is_full(txns) && !owes_too_much(txns)) {
 		*out = txns->running;
 		(*out)->n_handles++;
 		if (!(*out)->changed) {
@@ -360,18 +395,6 @@ static int make_chunks(struct txn_handle *h)
 	return ret == -ENOSPC ? 0 : ret;
 }
 
-/* Room in memory for the metadata that the handle may need, and the promise of it. */
-static int reserve(struct fsc_ctx *ctx, struct txns *txns, uint64_t bytes, unsigned flags)
-{
-	int ret = space_reserve(txns->config.space, SPACE_METADATA, bytes, flags & TXN_USE_GLOBAL);
-
-	if (ret == -ENOSPC && (ctx->flags & FSC_NOWAIT)) {
-		ctx->blocked = FSC_BLOCKED_SPACE;
-		return -EAGAIN;
-	}
-	return ret;
-}
-
 /* Makes a chunk whether or not one is wanted yet, without a reservation. No handle is held. */
 static int force_chunk(struct fsc_ctx *ctx, struct txns *txns, enum space_type type)
 {
@@ -390,24 +413,44 @@ static int force_chunk(struct fsc_ctx *ctx, struct txns *txns, enum space_type t
 	return ret;
 }
 
-/*
- * As reserve(), and when there is no room, makes some: first a new chunk; then what the last
- * transactions have freed, which can be used once they are on disk. No handle is held.
- */
-static int reserve_hard(struct fsc_ctx *ctx, struct txns *txns, uint64_t bytes, unsigned flags)
+/* Less is waiting to be written after each round; what it did not need may be enough. */
+#define FLUSH_ROUNDS 3u
+
+static int reserve_flushing(struct fsc_ctx *ctx, struct txns *txns, enum space_type type,
+	uint64_t bytes, unsigned flags)
 {
-	int ret = reserve(ctx, txns, bytes, flags);
+	int ret = -ENOSPC;
+
+	for (unsigned i = 0; ret == -ENOSPC && txns->config.flush_data && i < FLUSH_ROUNDS; i++) {
+		txns->config.flush_data(txns->config.arg, ctx, bytes << i);
+		ret = space_reserve(txns->config.space, type, bytes, flags & TXN_USE_GLOBAL);
+	}
+	return ret;
+}
+
+int txn_reserve_space(struct fsc_ctx *ctx, struct txns *txns, enum space_type type, uint64_t bytes,
+	unsigned flags)
+{
+	struct space *space = txns->config.space;
+	bool use_global = flags & TXN_USE_GLOBAL;
+	int ret = space_reserve(space, type, bytes, use_global);
 
 	if (ret != -ENOSPC)
 		return ret;
-	ret = force_chunk(ctx, txns, SPACE_METADATA);
+	if (ctx->flags & FSC_NOWAIT) {
+		ctx->blocked = FSC_BLOCKED_SPACE;
+		return -EAGAIN;
+	}
+	ret = force_chunk(ctx, txns, type);
 	if (ret && ret != -ENOSPC)
 		return ret;
-	ret = reserve(ctx, txns, bytes, flags);
+	ret = space_reserve(space, type, bytes, use_global);
+	if (ret == -ENOSPC)
+		ret = reserve_flushing(ctx, txns, type, bytes, flags);
 	if (ret == -ENOSPC) {
-		ret = txn_commit(ctx, txns);
+		ret = txn_commit_for_space(ctx, txns);
 		if (!ret)
-			ret = reserve(ctx, txns, bytes, flags);
+			ret = space_reserve(space, type, bytes, use_global);
 	}
 	return ret;
 }
@@ -441,20 +484,31 @@ static int prepare_hard(struct fsc_ctx *ctx, struct txns *txns, uint64_t bytes)
 	return ret;
 }
 
-int txn_join(struct fsc_ctx *ctx, struct txns *txns, unsigned n_items, unsigned flags,
-	struct txn_handle *h)
+int txn_reserve(
+	struct fsc_ctx *ctx, struct txns *txns, unsigned n_items, unsigned flags, uint64_t *bytes)
 {
-	uint64_t bytes = space_items_bytes(txns->config.space, n_items);
-	struct txn *txn;
-	int ret = reserve_hard(ctx, txns, bytes, flags);
+	uint64_t want = space_items_bytes(txns->config.space, n_items);
+	int ret = txn_reserve_space(ctx, txns, SPACE_METADATA, want, flags);
 
-	if (ret)
-		return ret;
-	ret = prepare_hard(ctx, txns, bytes);
+	*bytes = ret ? 0 : want;
+	return ret;
+}
+
+void txn_unreserve(struct txns *txns, uint64_t bytes)
+{
+	if (bytes)
+		space_unreserve(txns->config.space, SPACE_METADATA, bytes);
+}
+
+int txn_join_reserved(struct fsc_ctx *ctx, struct txns *txns, uint64_t bytes, struct txn_handle *h)
+{
+	struct txn *txn;
+	int ret = prepare_hard(ctx, txns, bytes);
+
 	if (!ret)
 		ret = join_running(ctx, txns, &txn);
 	if (ret) {
-		space_unreserve(txns->config.space, SPACE_METADATA, bytes);
+		txn_unreserve(txns, bytes);
 		return ret;
 	}
 	txn_handle_init(h, ctx, txns, txn);
@@ -467,12 +521,29 @@ int txn_join(struct fsc_ctx *ctx, struct txns *txns, unsigned n_items, unsigned 
 	return ret;
 }
 
+int txn_join(struct fsc_ctx *ctx, struct txns *txns, unsigned n_items, unsigned flags,
+	struct txn_handle *h)
+{
+	uint64_t bytes;
+	int ret = txn_reserve(ctx, txns, n_items, flags, &bytes);
+
+	return ret ? ret : txn_join_reserved(ctx, txns, bytes, h);
+}
+
+uint64_t txn_end_keeping(struct txn_handle *h)
+{
+	uint64_t bytes = h->reserved_bytes;
+
+	h->reserved_bytes = 0;
+	txn_end(h);
+	return bytes;
+}
+
 uint64_t txn_end(struct txn_handle *h)
 {
 	uint64_t id = h->txn->id;
 
-	if (h->reserved_bytes)
-		space_unreserve(h->txns->config.space, SPACE_METADATA, h->reserved_bytes);
+	txn_unreserve(h->txns, h->reserved_bytes);
 	leave(h->txns, h->txn);
 	h->txn = NULL;
 	return id;

@@ -17,7 +17,8 @@
  * Invariants:
  *  1. At most one transaction is RUNNING or CLOSING, and one SETTLING or WRITING.
  *  2. A block is written before the superblock that leads to it, with a flush between.
- *  3. What a transaction has freed is allocated again only after it is DONE.
+ *  3. What a transaction has freed is allocated again only after it is DONE, and when nobody can
+ *     be reading it any more. No commit waits for readers: what they hold stays pinned longer.
  *
  * Locks: txns.lock (short, RANK_TXN) guards states, handles, lists.
  */
@@ -47,7 +48,14 @@ struct txn_waiter {
 	struct fsc_thread *thread;
 	struct fsc_msg msg; /* posted to thread when status is final */
 	int status;
-	bool for_space; /* not before what the transaction has freed can be allocated */
+	bool urgent; /* the commit is not to wait for others who might want it, too */
+};
+
+/* Waits until what a transaction, and those before it, have freed can be allocated. */
+struct space_waiter {
+	struct space_waiter *next;
+	struct txn_waiter *waiter;
+	uint64_t id;
 };
 
 struct txn {
@@ -57,7 +65,7 @@ struct txn {
 	unsigned n_handles;
 	unsigned refs; /* those who look at it besides */
 	bool wanted;   /* somebody waits for it to be on disk */
-	bool urgent;   /* and not only for that: for space, for memory, for the next one to run */
+	bool urgent;   /* and now: for space, for memory, for the next one to run */
 	bool changed;
 	uint64_t first_change_ns, first_wanted_ns;
 	struct mblock **dirty; /* a reference to each; some may have been freed again */
@@ -65,7 +73,6 @@ struct txn {
 	struct tree_root *dirty_roots;
 	struct txn_waiter *waiters;
 	unsigned n_waiters;
-	struct txn_waiter *space_waiters; /* also until what it has freed can be allocated */
 	/* delayed references have their own lock */
 	struct delayed_refs refs_owed;
 	struct extents extents;
@@ -93,10 +100,17 @@ struct txn_config {
 	 */
 	int (*write_files)(void *arg, struct tree_writer *w);
 	/*
-	 * A transaction is on disk, on the committer's thread t: waits until nobody uses what it has
-	 * freed.
+	 * On the committer's thread t; durable_id is on disk. Returns the newest transaction of which
+	 * nobody uses any more what it and those before have freed; as long as that is an older one, t
+	 * is woken when this should be asked again. NULL: there is nobody.
 	 */
-	void (*wait_for_readers)(void *arg, struct fsc_thread *t);
+	uint64_t (*unread_id)(void *arg, struct fsc_thread *t, uint64_t durable_id);
+	/*
+	 * Has data that is waiting to be written put in the trees, `bytes` of it if there is so much:
+	 * it may take less space than it was promised. On a thread that may wait, which may hold locks
+	 * of files. NULL: there is none.
+	 */
+	void (*flush_data)(void *arg, struct fsc_ctx *ctx, uint64_t bytes);
 	/* The volume has become read-only. Any thread, with no lock held. */
 	void (*aborted)(void *arg, int error);
 	void *arg;
@@ -135,6 +149,8 @@ struct txns {
 	_Atomic size_t owed_blocks;
 	struct txn_waiter *joiners; /* wait for the next transaction to run */
 	struct txn_waiter *idle;    /* wait for the last handle to end */
+	uint64_t released_id;	    /* what it and those before have freed can be allocated */
+	struct space_waiter *space_waiters;
 	/* the committer */
 	pthread_t committer;
 	bool has_committer;
@@ -167,6 +183,27 @@ int txns_stop(struct fsc_thread *t, struct txns *txns);
 int txn_join(struct fsc_ctx *ctx, struct txns *txns, unsigned n_items, unsigned flags,
 	struct txn_handle *h);
 
+/*
+ * Promises space of a type, as space_reserve(). When there is no room, and the thread may wait,
+ * makes some before it says -ENOSPC: a new chunk; data that is waiting is written; what the last
+ * transactions have freed is committed. With FSC_NOWAIT -EAGAIN (SPACE). No handle is held.
+ */
+int txn_reserve_space(struct fsc_ctx *ctx, struct txns *txns, enum space_type type, uint64_t bytes,
+	unsigned flags);
+
+/*
+ * The two halves of txn_join(), for what must not fail for lack of space once it has begun: bytes
+ * are promised by txn_reserve() (errors as txn_join()), and go to the handle, also when
+ * txn_join_reserved() fails, or back with txn_unreserve().
+ */
+int txn_reserve(
+	struct fsc_ctx *ctx, struct txns *txns, unsigned n_items, unsigned flags, uint64_t *bytes);
+void txn_unreserve(struct txns *txns, uint64_t bytes);
+int txn_join_reserved(struct fsc_ctx *ctx, struct txns *txns, uint64_t bytes, struct txn_handle *h);
+
+/* As txn_end(), but what the handle has not used stays promised: to the caller. */
+uint64_t txn_end_keeping(struct txn_handle *h);
+
 /* Ends the use of a handle; what it has not used is unreserved. Returns the transaction's id. */
 uint64_t txn_end(struct txn_handle *h);
 
@@ -182,7 +219,10 @@ bool txn_wait_durable(struct txns *txns, uint64_t id, struct txn_waiter *w);
 /* Commits all that has ended so far, and waits. Might wait. */
 int txn_commit(struct fsc_ctx *ctx, struct txns *txns);
 
-/* Makes a chunk of this type in a transaction of its own, if one is wanted. Might wait. -ENOSPC. */
+/* As txn_commit(), and waits until what has been freed so far can be allocated. */
+int txn_commit_for_space(struct fsc_ctx *ctx, struct txns *txns);
+
+/* Makes a chunk of this type in a transaction of its own. Might wait. -ENOSPC. */
 int txn_make_chunk(struct fsc_ctx *ctx, struct txns *txns, enum space_type type);
 
 /* The id of the transaction that holds all changes made so far; 0: nothing has changed. */

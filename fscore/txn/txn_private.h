@@ -30,4 +30,13 @@ void txn_post_waiters(struct txn_waiter *list, int status);
 /* Puts root's present address in its root item. */
 int txn_update_root_item(struct tree_writer *w, struct txns *txns, struct tree_root *root);
 
+/*
+ * Whether there is room for what settling the transaction as it is now will take, beside what others
+ * have been promised. txns.lock may be held.
+ */
+bool txn_settle_has_room(struct txns *txns, struct txn *txn);
+
+/* The committer's, before it settles: has that much in memory, makes a chunk if need be. */
+int txn_settle_prepare(struct txn_handle *h);
+
 #endif

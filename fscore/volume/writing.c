@@ -125,9 +125,14 @@ static void on_abort(void *arg, int error)
 	atomic_store(&vol->w->failed, true);
 }
 
-static void wait_for_readers(void *arg, struct fsc_thread *t)
+static void flush_data(void *arg, struct fsc_ctx *ctx, uint64_t bytes)
 {
-	epoch_wait(arg, t);
+	flusher_write_some(ctx, arg, bytes);
+}
+
+static uint64_t unread_id(void *arg, struct fsc_thread *t, uint64_t durable_id)
+{
+	return epoch_unread(arg, t, durable_id);
 }
 
 static int start_txns(struct fsc_ctx *ctx, struct fsc_volume *vol)
@@ -149,7 +154,8 @@ static int start_txns(struct fsc_ctx *ctx, struct fsc_volume *vol)
 		.super = &w->super,
 		.interval_ns = COMMIT_INTERVAL_NS,
 		.write_files = inode_write_dirty,
-		.wait_for_readers = wait_for_readers,
+		.flush_data = flush_data,
+		.unread_id = unread_id,
 		.aborted = on_abort,
 		.arg = vol,
 	};
@@ -172,6 +178,8 @@ static int start_writing(struct fsc_ctx *ctx, struct fsc_volume *vol)
 	if (ret)
 		return ret;
 	w->has_space = true;
+	space_note_level(&w->space, vol->root_tree.level);
+	space_note_level(&w->space, vol->csum_tree.level);
 	ret = start_txns(ctx, vol);
 	if (!ret) {
 		w->has_txns = true;
@@ -229,6 +237,7 @@ void writing_close(struct fsc_thread *t, struct fsc_volume *vol)
 	flusher_stop(vol);
 	if (w->has_txns)
 		txns_stop(t, &w->txns);
+	epoch_stop(vol);
 	if (w->has_space)
 		space_close(&w->space);
 	drop_lists(vol);

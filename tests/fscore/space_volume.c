@@ -95,9 +95,8 @@ static int fake_alloc(struct tree_writer *w, struct tree_root *root, uint8_t lev
 	bool is_system = root->id == BTRFS_CHUNK_TREE_OBJECTID;
 	struct space_volume *sv = lock_volume();
 	int ret = space_alloc_metadata(
-		&sv->space, is_system ? SPACE_SYSTEM : SPACE_METADATA, logical);
+		w, &sv->space, is_system ? SPACE_SYSTEM : SPACE_METADATA, logical);
 
-	(void)w;
 	(void)first_key;
 	if (!ret) {
 		assert_int_equal(*logical % node_of(sv), 0);

@@ -179,11 +179,115 @@ static void test_data_of_one_transaction_is_pinned_when_it_is_overwritten(void *
 	writing_end();
 }
 
+/* -------------------------------------------------------- reads that the device holds */
+
+/* Where the first byte of the file lies on the device. */
+static uint64_t first_physical(struct model *m)
+{
+	struct chunk_place place;
+	struct extents_seen seen;
+
+	extents_see(m->inode, &seen);
+	assert_int_equal(chunk_map_lookup(&w.vol->chunks, seen.first_logical, &place), 0);
+	return place.physical[0];
+}
+
+static void hold_reads(uint64_t physical, size_t bytes)
+{
+	struct fault_rule rule = {.op[IO_READ] = true,
+		.first = physical,
+		.end = physical + bytes,
+		.action = FAULT_HOLD};
+
+	assert_int_equal(dev_fault_add(w.fault, &rule), 0);
+}
+
+static bool held_done;
+
+static void on_held_done(struct fsc_read *rd)
+{
+	(void)rd;
+	held_done = true;
+}
+
+static void start_held_read(struct model *m, struct fsc_read *rd)
+{
+	struct fsc_ctx ctx = {.thread = w.thread, .flags = FSC_NOWAIT};
+	int ret = -EAGAIN;
+
+	held_done = false;
+	for (unsigned i = 0; ret == -EAGAIN && i < 100; i++) {
+		*rd = (struct fsc_read){.len_bytes = A_BYTES, .done = on_held_done};
+		ret = fsc_read(&ctx, m->inode, rd);
+		if (ret == -EAGAIN) {
+			fsc_read_release(rd);
+			fsc_thread_wait(w.thread);
+		}
+	}
+	assert_int_equal(ret, -EINPROGRESS);
+}
+
+static uint64_t pinned_data(void)
+{
+	struct space_info info;
+
+	space_info_get(&w.vol->w->space, SPACE_DATA, &info);
+	return info.pinned_bytes;
+}
+
+static bool nothing_is_pinned(struct model *m)
+{
+	(void)m;
+	return !pinned_data();
+}
+
+/* While the device holds a read up, commits go on; what it reads is not given to others. */
+static void test_a_read_that_hangs_holds_up_no_commit(void **state)
+{
+	struct model a, b;
+	struct extents_seen seen;
+	struct fsc_read rd;
+	uint64_t at;
+
+	(void)state;
+	writing_make("");
+	model_create(&a, w.root, "a", A_BYTES);
+	model_write(&a, 0, A_BYTES, BYTES_RANDOM, 1);
+	model_close(&a);
+	writing_reopen();
+	model_open(&a);
+	model_create(&b, w.root, "b", A_BYTES);
+	at = first_physical(&a);
+	hold_reads(at, A_BYTES);
+	start_held_read(&a, &rd);
+	/* What is being read is freed, and others take what they can get. */
+	model_truncate(&a, 0);
+	for (unsigned i = 0; i < 6; i++) {
+		model_write(&b, 0, A_BYTES, BYTES_RANDOM, 2 + i);
+		model_sync(&b);
+		assert_int_equal(fsc_sync_all(&w.ctx, w.vol), 0);
+		extents_see(b.inode, &seen);
+		assert_int_not_equal(first_physical(&b), at);
+	}
+	assert_false(held_done);
+	assert_true(pinned_data() >= A_BYTES);
+	dev_fault_clear(w.fault);
+	while (!held_done)
+		fsc_thread_wait(w.thread);
+	fsc_read_release(&rd);
+	until(nothing_is_pinned, NULL);
+	model_compare(&b);
+	model_free(&a);
+	model_free(&b);
+	writing_end();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_a_slow_read_does_not_cache_what_was_overwritten),
 		cmocka_unit_test(test_data_of_one_transaction_is_pinned_when_it_is_overwritten),
+		cmocka_unit_test(test_a_read_that_hangs_holds_up_no_commit),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

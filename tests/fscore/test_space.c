@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "base/util.h"
 #include "fscore/space/space_private.h"
+#include "fscore/tree/leaf.h"
 #include "tests/fscore/space_volume.h"
 
 #define MAX_EXTENTS 8192u
@@ -266,6 +267,93 @@ static void test_space_chunks_fill_the_device(void **state)
 		fill_with_chunks(options[i]);
 }
 
+/* Takes every node of a type. Returns how many there were; free(*out). */
+static size_t take_all_nodes(enum space_type type, uint64_t **out)
+{
+	uint64_t logical, node = t.sv->vol->geo.node_bytes;
+	size_t n = 0, max = 1u << 16;
+
+	*out = calloc(max, sizeof(**out));
+	assert_non_null(*out);
+	while (!space_alloc_metadata(&t.sv->w, &t.sv->space, type, &logical)) {
+		assert_true(n < max);
+		sv_mark(t.sv, logical, node, SECTOR_FREE, SECTOR_ALLOCATED);
+		(*out)[n++] = logical;
+	}
+	return n;
+}
+
+static void give_nodes_back(uint64_t *nodes, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		sv_free_unused(t.sv, nodes[i], t.sv->vol->geo.node_bytes);
+	free(nodes);
+}
+
+/* A tree of chunks or devices has no node left to grow: first it gets a chunk. */
+static void test_space_chunk_for_a_full_tree_comes_with_another(void **state)
+{
+	/* What is full, and for what a chunk is wanted. */
+	static const enum space_type cases[][2] = {
+		{SPACE_SYSTEM, SPACE_METADATA},
+		{SPACE_SYSTEM, SPACE_DATA},
+		{SPACE_METADATA, SPACE_DATA},
+	};
+	static const char *const options[] = {"", "-m single -n 4096"};
+
+	(void)state;
+	for (unsigned i = 0; i < ARRAY_SIZE(cases) * ARRAY_SIZE(options); i++) {
+		const enum space_type *types = cases[i % ARRAY_SIZE(cases)];
+		size_t n, n_groups;
+		uint64_t *nodes;
+
+		start(options[i / ARRAY_SIZE(cases)], 1024 * MIB);
+		n = take_all_nodes(types[0], &nodes);
+		n_groups = t.sv->space.n_groups;
+		assert_int_equal(sv_alloc_chunk(t.sv, types[1]), 0);
+		assert_int_equal(t.sv->space.n_groups, n_groups + 2);
+		sv_check_memory(t.sv);
+		give_nodes_back(nodes, n);
+		commit_and_check();
+		sv_commit(t.sv);
+		sv_check_array(t.sv);
+		sv_btrfs_check(t.sv);
+		sv_destroy(t.sv);
+	}
+}
+
+/* There is room for a chunk, but not for its items: nothing has changed then. */
+static void test_space_chunk_without_room_for_its_items_is_not_made(void **state)
+{
+	uint64_t *nodes, unallocated;
+	uint32_t array_bytes;
+	struct chunk chunk;
+	size_t n, n_groups;
+
+	(void)state;
+	start("", 1024 * MIB);
+	n = take_all_nodes(SPACE_SYSTEM, &nodes);
+	array_bytes = GET(&t.sv->super, sys_chunk_array_size);
+	PUT(&t.sv->super, sys_chunk_array_size, BTRFS_SYS_CHUNK_ARRAY_SIZE);
+	n_groups = t.sv->space.n_groups;
+	unallocated = t.sv->space.unallocated_bytes;
+	for (unsigned type = 0; type < SPACE_TYPES; type++)
+		assert_int_equal(sv_alloc_chunk(t.sv, (enum space_type)type), -ENOSPC);
+	assert_int_equal(t.sv->space.n_groups, n_groups);
+	assert_int_equal(t.sv->space.unallocated_bytes, unallocated);
+	assert_false(chunk_map_next(
+		t.sv->space.config.chunks, t.sv->space.groups[n_groups - 1]->logical + 1, &chunk));
+	sv_check_memory(t.sv);
+	PUT(&t.sv->super, sys_chunk_array_size, array_bytes);
+	give_nodes_back(nodes, n);
+	for (unsigned type = 0; type < SPACE_TYPES; type++)
+		assert_int_equal(sv_alloc_chunk(t.sv, (enum space_type)type), 0);
+	commit_and_check();
+	sv_commit(t.sv);
+	sv_btrfs_check(t.sv);
+	sv_destroy(t.sv);
+}
+
 /* All of the data space can be allocated, sector by sector, and the superblocks are not. */
 static void test_space_every_free_sector_can_be_allocated(void **state)
 {
@@ -316,12 +404,15 @@ static void test_space_reservations_end_at_what_there_is(void **state)
 	assert_true(
 		info.used_bytes + info.reserved_bytes + info.pinned_bytes + info.readonly_bytes <=
 		info.total_bytes);
-	/* The global reserve is left for what frees space. */
+	/* Half of the global reserve is for what frees space, half for settling transactions. */
+	space_unreserve(&t.sv->space, SPACE_METADATA, t.sv->space.global_reserve_bytes);
+	while (!space_reserve(&t.sv->space, SPACE_METADATA, 64 * 1024, false))
+		;
+	assert_int_equal(space_reserve(&t.sv->space, SPACE_METADATA, 64 * 1024, true), 0);
 	while (!space_reserve(&t.sv->space, SPACE_METADATA, 64 * 1024, true))
 		;
-	space_unreserve(&t.sv->space, SPACE_METADATA, 256 * 1024);
-	assert_int_equal(space_reserve(&t.sv->space, SPACE_METADATA, 64 * 1024, false), -ENOSPC);
-	assert_int_equal(space_reserve(&t.sv->space, SPACE_METADATA, 256 * 1024, true), 0);
+	assert_true(space_settle_room(&t.sv->space) >= t.sv->space.global_reserve_bytes / 2 - MIB);
+	assert_true(space_settle_room(&t.sv->space) <= t.sv->space.global_reserve_bytes);
 	sv_destroy(t.sv);
 }
 
@@ -488,6 +579,8 @@ int main(void)
 		cmocka_unit_test(test_space_reservations_end_at_what_there_is),
 		cmocka_unit_test(test_space_every_free_sector_can_be_allocated),
 		cmocka_unit_test(test_space_chunks_fill_the_device),
+		cmocka_unit_test(test_space_chunk_for_a_full_tree_comes_with_another),
+		cmocka_unit_test(test_space_chunk_without_room_for_its_items_is_not_made),
 		cmocka_unit_test(test_space_tree_form_follows_the_number_of_extents),
 		cmocka_unit_test(test_space_random_changes_equal_a_model),
 	};

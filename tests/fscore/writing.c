@@ -13,16 +13,20 @@
 #include <cmocka.h>
 
 #include "base/util.h"
+#include "fscore/volume/open.h"
 
 struct writing w;
 
 static void open_volume(void)
 {
 	struct fsc_open_options opt = {.cache_bytes = 64u << 20};
+	struct dev *dev;
 
 	assert_int_equal(fsc_thread_create(&w.thread), 0);
 	w.ctx = (struct fsc_ctx){.thread = w.thread};
-	assert_int_equal(fsc_volume_open(w.thread, w.path, &opt, &w.vol), 0);
+	assert_int_equal(dev_uring_open(w.path, false, false, &dev), 0);
+	assert_int_equal(dev_fault_create(dev, &w.fault), 0);
+	assert_int_equal(volume_open_dev(w.thread, w.fault, w.path, &opt, &w.vol), 0);
 	assert_int_equal(fsc_inode_get(&w.ctx, w.vol, FSC_SUBVOL_TOP, FSC_INO_ROOT, 0, &w.root), 0);
 }
 

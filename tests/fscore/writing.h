@@ -15,6 +15,7 @@
 struct writing {
 	char path[64];
 	struct fsc_thread *thread;
+	struct dev *fault; /* what the volume lies on: a dev_fault */
 	struct fsc_volume *vol;
 	struct fsc_ctx ctx;
 	struct fsc_inode *root; /* of the top subvolume */
