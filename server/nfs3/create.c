@@ -195,27 +195,35 @@ static int exists_exclusive(struct request *req)
 }
 
 /* Of what is there only the size is set, which must be allowed by the file's mode. */
-static int exists_unchecked(struct request *req)
+static int cut_existing(struct request *req)
 {
 	const struct nfs3_sattr *s = &req->args.nfs3.create.attr;
-	struct nfs3_sattr size = {.set_size = s->set_size, .size = s->size};
+	struct nfs3_sattr size = {.set_size = true, .size = s->size};
 	struct srv_object *o = &req->object[1];
 	struct fsc_setattr set;
-	int ret;
+	int ret = nfs3_setattr_of(req, o, &size, &set);
+
+	if (!ret)
+		ret = fsc_setattr(&req->ctx, o->inode, &set);
+	if (!ret)
+		fsc_inode_attr(o->inode, &o->attr);
+	return ret;
+}
+
+/* Whoever made it may still be waiting for its name to be durable: so does this answer. */
+static int exists_unchecked(struct request *req)
+{
+	const struct srv_object *o = &req->object[1];
+	int ret = 0;
 
 	/* A pipe or device may be opened so, a directory never. */
 	if (S_ISDIR(o->attr.mode))
 		return -EISDIR;
-	if (!s->set_size || !S_ISREG(o->attr.mode))
-		return 0;
-	ret = nfs3_setattr_of(req, o, &size, &set);
+	if (req->args.nfs3.create.attr.set_size && S_ISREG(o->attr.mode))
+		ret = cut_existing(req);
 	if (!ret)
-		ret = fsc_setattr(&req->ctx, o->inode, &set);
-	if (ret)
-		return ret;
-	fsc_inode_attr(o->inode, &o->attr);
-	nfs3_durable_names(req, 1);
-	return 0;
+		nfs3_durable_names(req, 0);
+	return ret;
 }
 
 static int exists(struct request *req)

@@ -73,6 +73,42 @@ static void test_create_unchecked_of_existing_heeds_the_file_only(void **state)
 	world_end(w);
 }
 
+/* The one who made it is not answered yet, and it may still turn out not to be durable. */
+static void test_create_unchecked_of_existing_waits_for_its_name(void **state)
+{
+	static const struct nfs3_sattr cut = {.set_size = true, .size = 3};
+	static const struct nfs3_sattr *const attrs[] = {&nothing, &mode_644, &cut};
+	struct world *w = world_begin(exports, 0);
+	struct fsc_inode *d = make_dir(0777, 0, 0);
+	struct nfs3_seen seen;
+	struct reply r;
+	struct call c;
+
+	(void)state;
+	fake_make(d, "fifo", S_IFIFO | 0666);
+	for (size_t i = 0; i < 2 * ARRAY_SIZE(attrs); i++) {
+		const char *name = i % 2 ? "f" : "fifo";
+
+		atomic_store(&fake.async_syncs, true);
+		for (int n = 0; n < 2; n++) {
+			call_nfs3(w, &c, NFS3_CREATE);
+			put_create(&c.out, d, name, NFS3_UNCHECKED, attrs[i / 2], 0);
+			assert_int_equal(call_send(w, &c), 0);
+		}
+		assert_false(reply_take(w, &r));
+		assert_int_equal(w->peer.n_requests, 2);
+		assert_int_equal(fake_end_syncs(-EIO), 2);
+		for (int n = 0; n < 2; n++) {
+			reply_wait(w, &r);
+			see_reply(&r, NFS3_CREATE, &seen);
+			assert_int_equal(seen.stat, NFS3ERR_IO);
+			reply_free(&r);
+		}
+		atomic_store(&fake.async_syncs, false);
+	}
+	world_end(w);
+}
+
 static void test_create_exclusive_is_told_by_its_verifier(void **state)
 {
 	struct world *w = world_begin(exports, 0);
@@ -377,6 +413,7 @@ int main(void)
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_create_makes_a_file_of_the_caller),
 		cmocka_unit_test(test_create_unchecked_of_existing_heeds_the_file_only),
+		cmocka_unit_test(test_create_unchecked_of_existing_waits_for_its_name),
 		cmocka_unit_test(test_create_exclusive_is_told_by_its_verifier),
 		cmocka_unit_test(test_create_odd_names),
 		cmocka_unit_test(test_create_in_setgid_directory_inherits_the_group),
