@@ -245,7 +245,7 @@ static void put_head(struct request *req, uint32_t status, struct wire_out *out)
 /* Keeps the reply for retransmissions, unless the client is told to try again. */
 static void keep_reply(struct request *req, int result, const uint8_t *head, size_t len)
 {
-	replay_end(req->replay, head, len, !errors_is_transient(result));
+	replay_end(req->replay, head, len, !errors_is_transient(result), req->loop->now_ns);
 	req->replay = NULL;
 }
 

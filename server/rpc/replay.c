@@ -35,7 +35,6 @@ struct replay_entry {
 	struct shard *shard;
 	struct replay_origin *origin; /* a reference; or NULL */
 	struct replay_key key;
-	uint64_t began_ns;
 
 	/* guarded by shard->lock */
 	LIST_ENTRY(replay_entry) chain;
@@ -46,6 +45,7 @@ struct replay_entry {
 
 	/* set before done, then immutable */
 	bool done;
+	uint64_t ended_ns;
 	uint16_t reply_len;
 	uint8_t reply[REPLAY_REPLY_BYTES];
 };
@@ -222,7 +222,7 @@ static bool is_over(const struct replay_entry *e, uint64_t now_ns)
 {
 	if (!e->done)
 		return false;
-	return now_ns > e->began_ns + LIFE_NS ||
+	return now_ns > e->ended_ns + LIFE_NS ||
 		(e->origin && atomic_load(&e->origin->all_received));
 }
 
@@ -275,7 +275,6 @@ static void entry_start(struct replay_entry *e, struct shard *s, const struct re
 {
 	e->shard = s;
 	e->key = *k;
-	e->began_ns = call->now_ns;
 	e->origin = call->origin;
 	if (e->origin)
 		atomic_fetch_add(&e->origin->refs, 1);
@@ -323,7 +322,8 @@ enum replay_found replay_begin(struct replay_cache *c, const struct replay_call 
 	return found;
 }
 
-void replay_end(struct replay_entry *e, const uint8_t *reply, size_t len, bool keep)
+void replay_end(
+	struct replay_entry *e, const uint8_t *reply, size_t len, bool keep, uint64_t now_ns)
 {
 	struct shard *s = e->shard;
 	struct replay_waiter *w;
@@ -331,6 +331,7 @@ void replay_end(struct replay_entry *e, const uint8_t *reply, size_t len, bool k
 	short_lock(&s->lock);
 	memcpy(e->reply, reply, len);
 	e->reply_len = (uint16_t)len;
+	e->ended_ns = now_ns;
 	e->done = true;
 	if (!keep)
 		leave_chain(e);

@@ -19,7 +19,7 @@
  * in an orderly way, do not count any more (struct replay_origin).
  *
  * Bounded: REPLAY_ENTRIES of fixed size, in shards with a short lock each; the
- * oldest answers make room. An answer is good for REPLAY_SECONDS.
+ * oldest answers make room. An answer is good for REPLAY_SECONDS from when it was given.
  */
 #ifndef SERVER_RPC_REPLAY_H
 #define SERVER_RPC_REPLAY_H
@@ -83,7 +83,8 @@ enum replay_found replay_begin(struct replay_cache *c, const struct replay_call 
  * REPLAY_REPLY_BYTES. keep false: nothing was done, the call may run again;
  * only those who wait already get the reply.
  */
-void replay_end(struct replay_entry *e, const uint8_t *reply, size_t len, bool keep);
+void replay_end(
+	struct replay_entry *e, const uint8_t *reply, size_t len, bool keep, uint64_t now_ns);
 
 const uint8_t *replay_reply(const struct replay_entry *e, size_t *len);
 void replay_put(struct replay_entry *e);
