@@ -192,7 +192,8 @@ static bool handle_record(struct conn *c, struct rpc_input *in)
 static bool handle_own_record(struct conn *c)
 {
 	size_t before = c->record.capacity, len = c->record.len;
-	struct rpc_input in = {.len = len, .owned = record_detach(&c->record)};
+	struct rpc_input in = {
+		.len = len, .owned = record_detach(&c->record), .owned_bytes = before};
 	bool ok;
 
 	set_partial(c, before);
@@ -232,7 +233,7 @@ static bool feed(struct conn *c, const uint8_t **p, const uint8_t *end)
 static void conn_input(struct conn *c, const uint8_t *p, size_t len)
 {
 	const uint8_t *end = p + len;
-	struct rpc_input in = {NULL, 0, NULL};
+	struct rpc_input in = {.data = NULL};
 
 	while (p < end) {
 		if (conn_is_full(c)) {

@@ -15,8 +15,6 @@
 #define HEAD_BYTES_MAX 512u
 /* Smaller data are copied behind the head: cheaper than pieces of their own. */
 #define COPY_MAX 512u
-/* What a request without much of a reply counts. */
-#define CHARGE_MIN 512u
 
 _Static_assert(4 + RPC_REPLY_HEAD_BYTES + NFS3_RES_BYTES_MAX <= HEAD_BYTES_MAX, "a head fits");
 
@@ -440,12 +438,17 @@ static void read_done(struct fsc_read *rd)
 	peer->ready(peer);
 }
 
-/* Takes what the request will hold into account until it is freed. */
-static void charge(struct request *req)
+/*
+ * Takes what the request may hold into account until it is freed: itself, its record,
+ * whatever is in it, and what its reply needs.
+ */
+static void charge(struct request *req, const struct rpc_input *in)
 {
-	req->charge = CHARGE_MIN;
+	size_t bytes = sizeof(*req) + MAX(in->len, in->owned_bytes);
+
 	if (req->op->charge)
-		req->charge += req->op->charge(&req->args);
+		bytes += req->op->charge(&req->args);
+	req->charge = (uint32_t)bytes;
 	req->peer->request_bytes += req->charge;
 	req->loop->request_bytes += req->charge;
 }
@@ -564,10 +567,10 @@ static int start(struct rpc_peer *peer, const struct rpc_call *call, const struc
 		request_put(req);
 		return reply_error(peer, call, RPC_GARBAGE_ARGS);
 	}
+	charge(req, in);
 	if (req->op->flags & OP_REPLAY && !begin_replay(req, in, args_off))
 		return 0;
 	counter_add(&req->counters->calls, 1);
-	charge(req);
 	run_inline(req, in, args_off);
 	return 0;
 }

@@ -57,7 +57,7 @@ struct srv_op {
 	/* status: what the program made of run's result. NULL: no results. */
 	void (*encode)(struct wire_out *out, uint32_t status, const union request_res *res);
 
-	/* Bytes of reply and pages that it may hold, for the bounds; NULL: few. */
+	/* Bytes of reply and pages that it may hold, for the bounds, beside its record. NULL: few. */
 	uint32_t (*charge)(const union request_args *args);
 
 	unsigned flags;

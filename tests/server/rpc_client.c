@@ -86,6 +86,45 @@ void world_end(struct world *w)
 	free(w);
 }
 
+static void holding_run(struct job *job, struct srv_thread *thread)
+{
+	struct world *w = container_of(job, struct world, holding);
+
+	(void)thread;
+	sem_post(&w->held);
+	while (sem_wait(&w->let_go))
+		; /* a signal */
+}
+
+void hold_worker(struct world *w)
+{
+	sem_init(&w->held, 0, 0);
+	sem_init(&w->let_go, 0, 0);
+	w->holding = (struct job){.tenant = UINT64_MAX, .cost = 1, .run = holding_run};
+	CHECK(!jobs_add(w->srv.jobs, &w->holding));
+	while (sem_wait(&w->held))
+		; /* a signal */
+}
+
+void let_worker_go(struct world *w)
+{
+	sem_post(&w->let_go);
+}
+
+static void wait_for_message(struct world *w)
+{
+	struct pollfd p = {.fd = fsc_thread_fd(w->fsc), .events = POLLIN};
+
+	CHECK(poll(&p, 1, 10000) == 1);
+	fsc_thread_reap(w->fsc);
+}
+
+void wait_for_requests(struct world *w, const struct rpc_peer *peer)
+{
+	while (peer->n_requests)
+		wait_for_message(w);
+}
+
 static void put_cred(struct wire_out *out, const struct rpc_cred *cred)
 {
 	wire_put_u32(out, cred->flavor);
@@ -132,7 +171,7 @@ int call_send_by(struct world *w, struct rpc_peer *peer, const struct call *c)
 	/* As the loop's buffer: gone when the dispatcher has returned. */
 	CHECK(copy && !c->out.bad);
 	memcpy(copy, c->data, len);
-	in = (struct rpc_input){copy, len, w->own_records ? copy : NULL};
+	in = (struct rpc_input){.data = copy, .len = len, .owned = w->own_records ? copy : NULL};
 	ret = rpc_dispatch(peer, &in);
 	if (in.owned || !w->own_records)
 		free(copy);
@@ -194,12 +233,8 @@ bool reply_take(struct world *w, struct reply *r)
 
 void reply_wait(struct world *w, struct reply *r)
 {
-	while (!reply_take(w, r)) {
-		struct pollfd p = {.fd = fsc_thread_fd(w->fsc), .events = POLLIN};
-
-		CHECK(poll(&p, 1, 10000) == 1);
-		fsc_thread_reap(w->fsc);
-	}
+	while (!reply_take(w, r))
+		wait_for_message(w);
 }
 
 void reply_free(struct reply *r)

@@ -6,6 +6,8 @@
 #ifndef TESTS_SERVER_RPC_CLIENT_H
 #define TESTS_SERVER_RPC_CLIENT_H
 
+#include <semaphore.h>
+
 #include "server/rpc/dispatch.h"
 #include "tests/server/fake_fscore.h"
 
@@ -21,6 +23,9 @@ struct world {
 	struct rpc_cred cred; /* of the next calls */
 	uint32_t xid;
 	bool own_records; /* records come in memory that may be taken over */
+
+	struct job holding; /* of hold_worker() */
+	sem_t held, let_go;
 };
 
 /* The tree: see world_begin(). workers 0: none, jobs_add() must not be reached. */
@@ -30,6 +35,13 @@ void world_end(struct world *w);
 
 /* Closes the connection, which has nothing in flight, and opens another one, from another port. */
 void world_reconnect(struct world *w, bool all_received);
+
+/* Keeps a worker busy, the only one or one of several, until let_worker_go(). */
+void hold_worker(struct world *w);
+void let_worker_go(struct world *w);
+
+/* Handles what other threads send until a peer has no request in flight. */
+void wait_for_requests(struct world *w, const struct rpc_peer *peer);
 
 struct call {
 	uint8_t data[8192];

@@ -138,6 +138,9 @@ static void test_replay_while_the_first_still_runs(void **state)
 	assert_int_equal(call_send_by(w, &second, &c), 0);
 	assert_int_equal(w->peer.n_requests, 2);
 	assert_int_equal(second.n_requests, 1);
+	/* Those that wait count, too. */
+	assert_true(w->peer.request_bytes >= 2 * sizeof(struct request));
+	assert_true(second.request_bytes >= sizeof(struct request));
 	assert_int_equal(fake_end_syncs(0), 1);
 	fsc_thread_reap(w->fsc);
 	for (int i = 0; i < 2; i++) {
