@@ -16,9 +16,10 @@
 #include "server/transport.h"
 
 #define SECOND_NS 1000000000ull
-/* A record that has begun must go on, and replies must be taken. */
-#define HALF_RECORD_NS (30 * SECOND_NS)
-#define SEND_STALL_NS  (60 * SECOND_NS)
+/* A record that has begun must go on, and come to its end at some rate; replies must be taken. */
+#define HALF_RECORD_NS	    (30 * SECOND_NS)
+#define RECORD_BYTES_SECOND 65536u
+#define SEND_STALL_NS	    (60 * SECOND_NS)
 /* NFS clients come back by themselves when they have something to ask. */
 #define IDLE_NS	    (600 * SECOND_NS)
 #define SEND_PIECES 256u
@@ -37,7 +38,8 @@ struct conn {
 	int fd;
 	enum conn_state state;
 	bool is_dirty, is_starved, wants_write;
-	uint64_t in_ns, out_ns; /* last progress each way */
+	uint64_t in_ns, out_ns;	       /* last progress each way */
+	uint64_t record_ns, paused_ns; /* since when; record_ns later by what it was paused */
 	struct record record;
 	size_t granted; /* bytes of a large record, that has all it needs */
 	/* Input that was received but not handled when it was paused: from stash_at on. */
@@ -167,6 +169,7 @@ static void conn_pause(struct conn *c, const uint8_t *rest, size_t len)
 		c->stash_len = len;
 	}
 	c->state = CONN_PAUSED;
+	c->paused_ns = c->loop->rpc.now_ns;
 	event_del(&c->read_event);
 	counter_add(&c->loop->counters.paused, 1);
 	if (!c->is_starved) {
@@ -208,8 +211,11 @@ static bool handle_own_record(struct conn *c)
 static bool feed(struct conn *c, const uint8_t **p, const uint8_t *end)
 {
 	size_t before = c->record.capacity;
-	enum record_state st = record_feed(&c->record, p, end, SRV_RECORD_MAX);
+	enum record_state st;
 
+	if (!record_pending(&c->record))
+		c->record_ns = c->loop->rpc.now_ns;
+	st = record_feed(&c->record, p, end, SRV_RECORD_MAX);
 	set_partial(c, before);
 	switch (st) {
 	case RECORD_MORE:
@@ -332,7 +338,9 @@ static bool conn_resume(struct conn *c)
 	if (c->state != CONN_PAUSED || conn_is_full(c))
 		return false;
 	c->state = CONN_OPEN;
-	c->in_ns = c->loop->rpc.now_ns; /* that it was not read is not its fault */
+	/* That it was not read is not its fault. */
+	c->in_ns = c->loop->rpc.now_ns;
+	c->record_ns += c->in_ns - c->paused_ns;
 	if (c->is_starved)
 		TAILQ_REMOVE(&c->loop->starved, c, starved_link);
 	c->is_starved = false;
@@ -487,9 +495,18 @@ void conn_adopt(struct loop *l, int fd, const struct net_addr *addr)
 	fsc_thread_post(l->rpc.thread.fsc, &c->msg);
 }
 
+/* A trickle of bytes must not hold memory that others wait for. */
+static bool record_is_late(const struct conn *c, uint64_t now)
+{
+	uint64_t may_take = HALF_RECORD_NS + c->record.capacity * SECOND_NS / RECORD_BYTES_SECOND;
+
+	return record_pending(&c->record) && c->state == CONN_OPEN &&
+		(now - c->in_ns > HALF_RECORD_NS || now - c->record_ns > may_take);
+}
+
 static const char *too_old(const struct conn *c, uint64_t now)
 {
-	if (record_pending(&c->record) && c->state == CONN_OPEN && now - c->in_ns > HALF_RECORD_NS)
+	if (record_is_late(c, now))
 		return "unfinished record";
 	if (c->peer.out.bytes && now - c->out_ns > SEND_STALL_NS && now - c->in_ns > SEND_STALL_NS)
 		return "replies are not taken";

@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
@@ -28,6 +29,18 @@
 #define LIMIT_SECONDS 10
 
 static const char *const exports[] = {"/e=/,rw,no_root_squash", NULL};
+
+/* In place of the C library's, for the loop and its libevent: a test has time pass. */
+static _Atomic int64_t passed_seconds;
+
+int clock_gettime(clockid_t id, struct timespec *ts)
+{
+	int ret = (int)syscall(SYS_clock_gettime, id, ts);
+
+	if (!ret && id != CLOCK_REALTIME)
+		ts->tv_sec += atomic_load(&passed_seconds);
+	return ret;
+}
 
 /* The world's own loop is not used: a real one on the same server is. */
 struct rig {
@@ -440,6 +453,103 @@ static void test_conn_large_writes_take_turns(void **state)
 	rig_end(&r);
 }
 
+/* The loop's tick, every 5 s, comes with the turn. */
+static void pass_time(struct rig *r, int seconds)
+{
+	atomic_fetch_add(&passed_seconds, seconds);
+	take_turn(r);
+	take_turn(r);
+}
+
+/* Puts bytes and waits until the loop has them. */
+static void put_counted(struct rig *r, int fd, const uint8_t *data, size_t len)
+{
+	uint64_t before = counter_get(&r->loop->counters.received_bytes);
+
+	put(fd, data, len);
+	want_counted(r, &r->loop->counters.received_bytes, before + len);
+}
+
+/* A byte now and then is progress, but does not keep the memory that another waits for. */
+static void test_conn_trickle_of_a_large_record_is_closed(void **state)
+{
+	static uint8_t rec[2][LARGE_RECORD];
+	size_t len[2], at[2] = {0, 0}, got;
+	struct fsc_inode *f[2];
+	int fd[2], seconds = 0;
+	struct rig r;
+
+	(void)state;
+	rig_begin(&r, 2 << 20);
+	for (int i = 0; i < 2; i++) {
+		char name[2] = {(char)('0' + i), '\0'};
+
+		fd[i] = rig_connect(&r);
+		f[i] = fake_make(fake_root(5), name, S_IFREG | 0666);
+		len[i] = write_record(&r, f[i], rec[i]);
+	}
+	put_counted(&r, fd[0], rec[0], 20000);
+	put_counted(&r, fd[0], rec[0] + 20000, 1);
+	at[0] = 20001;
+	assert_true(send_some(fd[1], rec[1], len[1], &at[1]));
+	want_counted(&r, &r.loop->counters.paused, 1);
+	while (!counter_get(&r.loop->counters.refused)) {
+		assert_true(seconds < 60);
+		put_counted(&r, fd[0], rec[0] + at[0]++, 1);
+		pass_time(&r, 6);
+		seconds += 6;
+	}
+	assert_true(seconds > 40);
+	send_rest(1, &fd[1], &rec[1], &len[1], &at[1]);
+	assert_true(next_reply(fd[1], &got) > 0);
+	want_written(f[1]);
+	assert_int_equal(next_reply(fd[0], &got), 0);
+	close(fd[0]);
+	close(fd[1]);
+	rig_end(&r);
+}
+
+static void test_conn_trickle_of_a_small_record_is_closed(void **state)
+{
+	uint8_t rec[256];
+	struct rig r;
+	size_t at = 0, got;
+
+	(void)state;
+	rig_begin_one(&r, 64 << 20);
+	null_record(&r, rec);
+	while (!counter_get(&r.loop->counters.refused)) {
+		assert_true(at < 10);
+		put_counted(&r, r.fd, rec + at++, 1);
+		pass_time(&r, 6);
+	}
+	assert_true(at > 4);
+	assert_int_equal(next_reply(r.fd, &got), 0);
+	rig_end(&r);
+}
+
+/* Slow, but not too slow: longer than a record may be without progress. */
+static void test_conn_slow_record_comes_through(void **state)
+{
+	static uint8_t rec[LARGE_RECORD];
+	struct fsc_inode *f;
+	struct rig r;
+	size_t got;
+
+	(void)state;
+	rig_begin_one(&r, 64 << 20);
+	f = fake_make(fake_root(5), "slow", S_IFREG | 0666);
+	for (size_t at = 0, len = write_record(&r, f, rec), n; at < len; at += n) {
+		n = MIN(len - at, (size_t)120000);
+		put_counted(&r, r.fd, rec + at, n);
+		if (at + n < len)
+			pass_time(&r, 5);
+	}
+	assert_int_equal(next_reply(r.fd, &got), r.w->xid);
+	want_written(f);
+	rig_end(&r);
+}
+
 static void test_conn_too_many_are_refused(void **state)
 {
 	uint8_t rec[256];
@@ -497,6 +607,9 @@ int main(void)
 		cmocka_unit_test(test_conn_unfinished_records_are_bounded),
 		cmocka_unit_test(test_conn_large_write_in_pieces),
 		cmocka_unit_test(test_conn_large_writes_take_turns),
+		cmocka_unit_test(test_conn_trickle_of_a_large_record_is_closed),
+		cmocka_unit_test(test_conn_trickle_of_a_small_record_is_closed),
+		cmocka_unit_test(test_conn_slow_record_comes_through),
 		cmocka_unit_test(test_conn_too_many_are_refused),
 		cmocka_unit_test(test_conn_stop_answers_what_is_in_flight),
 	};
