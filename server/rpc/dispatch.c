@@ -102,6 +102,21 @@ static bool reply_begin(struct rpc_peer *peer, struct wire_out *out)
 	return true;
 }
 
+/*
+ * Starts the reply of a request. A client whose reply could not be queued would wait for
+ * it for ever: its connection is closed, so that it comes again and asks.
+ */
+static bool answer_begin(struct rpc_peer *peer, struct wire_out *out)
+{
+	if (peer->closed)
+		return false;
+	if (reply_begin(peer, out))
+		return true;
+	log_limited(LOG_LVL_ERROR, "out of memory for a reply");
+	rpc_peer_close(peer);
+	return false;
+}
+
 /* more: bytes of the record that are queued behind the head. */
 static void reply_commit(struct rpc_peer *peer, const struct wire_out *out, size_t more)
 {
@@ -273,7 +288,7 @@ static void finish(struct request *req, int result)
 
 	req->state = REQUEST_DONE;
 	count_end(req, status != 0);
-	if (peer->closed || !reply_begin(peer, &out)) {
+	if (!answer_begin(peer, &out)) {
 		finish_unsent(req, result);
 		return;
 	}
@@ -493,7 +508,7 @@ static void send_replay(struct request *req)
 
 	req->state = REQUEST_DONE;
 	reply = replay_reply(req->replay, &len);
-	if (!peer->closed && reply_begin(peer, &out)) {
+	if (answer_begin(peer, &out)) {
 		wire_put_fixed(&out, reply, len);
 		reply_commit(peer, &out, 0);
 	}
