@@ -455,7 +455,7 @@ static void read_done(struct fsc_read *rd)
 
 /*
  * Takes what the request may hold into account until it is freed: itself, its record,
- * whatever is in it, and what its reply needs.
+ * whatever is in it, its entry in the replay cache, and what its reply needs.
  */
 static void charge(struct request *req, const struct rpc_input *in)
 {
@@ -463,6 +463,8 @@ static void charge(struct request *req, const struct rpc_input *in)
 
 	if (req->op->charge)
 		bytes += req->op->charge(&req->args);
+	if (req->op->flags & OP_REPLAY)
+		bytes += REPLAY_ENTRY_BYTES;
 	req->charge = (uint32_t)bytes;
 	req->peer->request_bytes += req->charge;
 	req->loop->request_bytes += req->charge;
@@ -539,7 +541,7 @@ static bool begin_replay(struct request *req, const struct rpc_input *in, size_t
 {
 	struct replay_cache *cache = req->loop->thread.srv->replays;
 	struct rpc_peer *peer = req->peer;
-	struct replay_call call = {.ip = peer->addr.ip,
+	struct replay_call call = {.kind = REPLAY_NAMES,
 		.call = &req->call,
 		.args = in->data + args_off,
 		.args_len = in->len - args_off,
@@ -548,7 +550,9 @@ static bool begin_replay(struct request *req, const struct rpc_input *in, size_t
 	if (!cache)
 		return true;
 	if (!peer->origin)
-		peer->origin = replay_origin_create();
+		peer->origin = replay_origin_create(cache, peer->addr.ip);
+	if (!peer->origin)
+		return true;
 	call.origin = peer->origin;
 	/* All that first_run_ended() needs: it may be called at once. */
 	req->waiter.ended = first_run_ended;

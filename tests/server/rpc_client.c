@@ -42,7 +42,7 @@ struct world *world_begin(const char *const *export_specs, unsigned workers)
 	CHECK(!exports_resolve(w->exports, w->fsc, NULL));
 	w->srv.exports = w->exports;
 	w->srv.mounts = mount_list_create();
-	CHECK(!replay_cache_create(&w->srv.replays));
+	CHECK(!replay_cache_create(1u << 20, &w->srv.replays));
 	CHECK(!write_verf_init(&w->srv.write_verf));
 	fsc_volume_info(NULL, &w->srv.vol_info);
 	if (workers)
