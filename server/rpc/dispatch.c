@@ -541,7 +541,8 @@ static bool begin_replay(struct request *req, const struct rpc_input *in, size_t
 {
 	struct replay_cache *cache = req->loop->thread.srv->replays;
 	struct rpc_peer *peer = req->peer;
-	struct replay_call call = {.kind = REPLAY_NAMES,
+	struct replay_call call = {
+		.kind = req->op->flags & OP_REPLAY_DATA ? REPLAY_DATA : REPLAY_NAMES,
 		.call = &req->call,
 		.args = in->data + args_off,
 		.args_len = in->len - args_off,

@@ -34,6 +34,8 @@ union request_res {
 #define OP_READ 2u
 /* Must not run twice: a retransmission gets the first reply (replay.h). */
 #define OP_REPLAY 4u
+/* And carries data, of which only both ends tell it from other calls. */
+#define OP_REPLAY_DATA 8u
 
 struct srv_op {
 	const char *name;

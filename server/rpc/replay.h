@@ -4,6 +4,10 @@
  * twice (REMOVE, RENAME, CREATE...). A client that has lost its connection sends
  * again what was not answered; it then gets the answer of the first run.
  *
+ * WRITE is one of them. Twice in a row it does no harm, but while one run still waits
+ * somewhere, the retransmission may be answered; what the client then writes in the
+ * same place would be overwritten by the late run.
+ *
  * A call is the same when all of these are: the client's address (not its port,
  * since it comes on a new connection), the xid, the procedure, the user and groups
  * it acts as, and its arguments (their length and a keyed hash, which nobody can
