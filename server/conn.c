@@ -5,6 +5,7 @@
 #include <linux/sockios.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -76,6 +77,13 @@ static void drop_record(struct conn *c)
 	set_granted(c, 0);
 }
 
+static void leave_starved(struct conn *c)
+{
+	if (c->is_starved)
+		TAILQ_REMOVE(&c->loop->starved, c, starved_link);
+	c->is_starved = false;
+}
+
 /* The memory follows in conn_free_dead(), once no request refers to it. */
 static void conn_kill(struct conn *c)
 {
@@ -88,9 +96,7 @@ static void conn_kill(struct conn *c)
 	drop_record(c);
 	free(c->stash);
 	c->stash = NULL;
-	if (c->is_starved)
-		TAILQ_REMOVE(&c->loop->starved, c, starved_link);
-	c->is_starved = false;
+	leave_starved(c);
 	TAILQ_REMOVE(&c->loop->conns, c, link);
 	TAILQ_INSERT_TAIL(&c->loop->dead, c, link);
 	c->loop->n_conns--;
@@ -330,20 +336,37 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
 	conn_flush(c);
 }
 
+/*
+ * A client that has hung up while it was not read may long have sent the same calls on
+ * another connection, had them answered, and gone on: what is left here must not run.
+ * True when it has. What is in flight is still answered, if the client can receive.
+ */
+static bool conn_was_left(struct conn *c)
+{
+	struct pollfd p = {.fd = c->fd, .events = POLLRDHUP};
+
+	if (poll(&p, 1, 0) <= 0)
+		return false;
+	leave_starved(c);
+	drop_record(c);
+	free(c->stash);
+	c->stash = NULL;
+	conn_eof(c);
+	return true;
+}
+
 /* Goes on after a pause, if it can. True when something was handled. */
 static bool conn_resume(struct conn *c)
 {
 	size_t len = c->stash ? c->stash_len - c->stash_at : 0;
 
-	if (c->state != CONN_PAUSED || conn_is_full(c))
+	if (c->state != CONN_PAUSED || conn_is_full(c) || conn_was_left(c))
 		return false;
 	c->state = CONN_OPEN;
 	/* That it was not read is not its fault. */
 	c->in_ns = c->loop->rpc.now_ns;
 	c->record_ns += c->in_ns - c->paused_ns;
-	if (c->is_starved)
-		TAILQ_REMOVE(&c->loop->starved, c, starved_link);
-	c->is_starved = false;
+	leave_starved(c);
 	event_add(&c->read_event, NULL);
 	if (len)
 		conn_input(c, c->stash + c->stash_at, len);

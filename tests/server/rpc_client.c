@@ -88,7 +88,8 @@ void world_end(struct world *w)
 
 static void holding_run(struct job *job, struct srv_thread *thread)
 {
-	struct world *w = container_of(job, struct world, holding);
+	/* One of w->holding, whose tenant numbers them. */
+	struct world *w = container_of(job - job->tenant % WORKERS_HELD_MAX, struct world, holding);
 
 	(void)thread;
 	sem_post(&w->held);
@@ -98,17 +99,24 @@ static void holding_run(struct job *job, struct srv_thread *thread)
 
 void hold_worker(struct world *w)
 {
-	sem_init(&w->held, 0, 0);
-	sem_init(&w->let_go, 0, 0);
-	w->holding = (struct job){.tenant = UINT64_MAX, .cost = 1, .run = holding_run};
-	CHECK(!jobs_add(w->srv.jobs, &w->holding));
+	struct job *job = &w->holding[w->n_held];
+
+	CHECK(w->n_held < WORKERS_HELD_MAX);
+	if (!w->n_held) {
+		sem_init(&w->held, 0, 0);
+		sem_init(&w->let_go, 0, 0);
+	}
+	*job = (struct job){.cost = 1, .run = holding_run};
+	job->tenant = (1u << 20) + w->n_held++;
+	CHECK(!jobs_add(w->srv.jobs, job));
 	while (sem_wait(&w->held))
 		; /* a signal */
 }
 
-void let_worker_go(struct world *w)
+void let_workers_go(struct world *w)
 {
-	sem_post(&w->let_go);
+	for (; w->n_held; w->n_held--)
+		sem_post(&w->let_go);
 }
 
 static void wait_for_message(struct world *w)

@@ -11,6 +11,8 @@
 #include "server/rpc/dispatch.h"
 #include "tests/server/fake_fscore.h"
 
+#define WORKERS_HELD_MAX 2u
+
 struct world {
 	struct server srv;
 	struct exports *exports;
@@ -24,7 +26,8 @@ struct world {
 	uint32_t xid;
 	bool own_records; /* records come in memory that may be taken over */
 
-	struct job holding; /* of hold_worker() */
+	struct job holding[WORKERS_HELD_MAX]; /* of hold_worker() */
+	unsigned n_held;
 	sem_t held, let_go;
 };
 
@@ -36,9 +39,9 @@ void world_end(struct world *w);
 /* Closes the connection, which has nothing in flight, and opens another one, from another port. */
 void world_reconnect(struct world *w, bool all_received);
 
-/* Keeps a worker busy, the only one or one of several, until let_worker_go(). */
+/* Keeps another worker busy, until let_workers_go(). */
 void hold_worker(struct world *w);
-void let_worker_go(struct world *w);
+void let_workers_go(struct world *w);
 
 /* Handles what other threads send until a peer has no request in flight. */
 void wait_for_requests(struct world *w, const struct rpc_peer *peer);

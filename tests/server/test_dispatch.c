@@ -343,7 +343,7 @@ static void test_dispatch_held_records_are_charged_whole(void **state)
 	assert_int_equal(w->peer.n_requests, 200);
 	assert_true(w->peer.request_bytes >= 200 * (size_t)JUNK);
 	assert_true(w->loop.request_bytes >= 200 * (size_t)JUNK);
-	let_worker_go(w);
+	let_workers_go(w);
 	wait_for_requests(w, &w->peer);
 	assert_int_equal(w->peer.request_bytes, 0);
 	end(w);

@@ -323,7 +323,7 @@ static void test_write_again_waits_for_the_first_run(void **state)
 	assert_int_equal(call_send_by(w, &second, &old), 0);
 	assert_int_equal(second.n_requests, 1);
 	assert_int_equal(second.out.bytes, 0);
-	let_worker_go(w);
+	let_workers_go(w);
 	wait_for_requests(w, &second);
 	assert_true(second.out.bytes > 0);
 	assert_int_equal(w->peer.n_requests, 0);
