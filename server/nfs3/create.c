@@ -117,18 +117,21 @@ static int set_later(struct request *req, const struct fsc_new *n, const struct 
 	return ret;
 }
 
-static void take_back(struct request *req, const struct wire_blob *name)
+/* Returns the error to answer with: err, as if nothing had been done, if nothing is left. */
+static int take_back(struct request *req, const struct wire_blob *name, int err)
 {
 	struct srv_object *dir = &req->object[0], *o = &req->object[1];
 	const char *text = (const char *)name->data;
+	int ret;
 
 	if (S_ISDIR(o->attr.mode))
-		fsc_rmdir(&req->ctx, dir->inode, text, name->len);
+		ret = fsc_rmdir(&req->ctx, dir->inode, text, name->len);
 	else
-		fsc_unlink(&req->ctx, dir->inode, text, name->len);
-	dir->steps++;
+		ret = fsc_unlink(&req->ctx, dir->inode, text, name->len);
+	dir->steps += !ret;
 	fsc_inode_put(o->inode);
 	o->inode = NULL;
+	return ret ? nfs3_half_done(err) : err;
 }
 
 /* Makes n as a name in object[0]; the new one becomes object[1]. */
@@ -153,13 +156,10 @@ static int make(struct request *req, const struct wire_blob *name, const struct 
 	dir->steps = 1;
 	o->subvol = dir->subvol;
 	o->rules = dir->rules;
+	nfs3_durable_names(req, 0);
 	ret = set_later(req, n, &later);
 	fsc_inode_attr(o->inode, &o->attr);
-	if (ret)
-		take_back(req, name);
-	else
-		nfs3_durable_names(req, 0);
-	return ret;
+	return ret ? take_back(req, name, ret) : 0;
 }
 
 /* The results that the four share. object[1] is what was made, or was there. */

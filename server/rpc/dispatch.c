@@ -370,7 +370,7 @@ static void finish_synced(struct request *req, int status)
 		status = -EIO;
 	if (req->op->synced)
 		req->op->synced(req, status);
-	finish(req, status);
+	finish(req, req->result ? req->result : status);
 }
 
 /* What a request was parked on is durable, or failed. */
@@ -391,10 +391,11 @@ static bool settle(struct request *req, int result)
 {
 	int ret;
 
-	if (result || req->durable == DURABLE_NOTHING) {
+	if (req->durable == DURABLE_NOTHING) {
 		finish(req, result);
 		return true;
 	}
+	req->result = result;
 	request_drop_record(req);
 	req->state = REQUEST_PARKED;
 	req->sync.thread = req->loop->thread.fsc;

@@ -51,7 +51,8 @@ struct srv_op {
 	 *   -EINPROGRESS  with FSC_NOWAIT: fsc_read() is under way on req->rd;
 	 *		   run is called again when it has ended, with
 	 *		   req->read_ended set.
-	 * After 0 with req->durable set the reply waits until that is durable.
+	 * With req->durable set the reply waits until that is durable, that of
+	 * a failure which has changed something, too.
 	 * Once run has changed something it must not return -EAGAIN any more.
 	 */
 	int (*run)(struct request *req);
