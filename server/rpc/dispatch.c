@@ -552,7 +552,7 @@ static bool begin_replay(struct request *req, const struct rpc_input *in, size_t
 	if (!cache)
 		return true;
 	if (!peer->origin)
-		peer->origin = replay_origin_create(cache, peer->addr.ip);
+		peer->origin = replay_origin_create(cache, peer->addr.ip, peer->addr.port);
 	if (!peer->origin)
 		return true;
 	call.origin = peer->origin;

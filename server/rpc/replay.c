@@ -78,6 +78,7 @@ struct replay_origin {
 	struct shard *shard;
 	struct client *client;
 	unsigned refs; /* the connection, and entries */
+	uint16_t port;
 	bool all_received;
 	struct origin_part part[REPLAY_KINDS];
 };
@@ -164,7 +165,7 @@ static void origin_put(struct replay_origin *o)
 	free(c);
 }
 
-struct replay_origin *replay_origin_create(struct replay_cache *c, const uint8_t *ip)
+struct replay_origin *replay_origin_create(struct replay_cache *c, const uint8_t *ip, uint16_t port)
 {
 	uint64_t hash = replay_ip_hash(&c->secret, ip);
 	struct replay_origin *o = calloc(1, sizeof(*o));
@@ -172,6 +173,7 @@ struct replay_origin *replay_origin_create(struct replay_cache *c, const uint8_t
 	if (!o)
 		return NULL;
 	o->refs = 1;
+	o->port = port;
 	o->shard = &c->shard[hash % SHARDS];
 	for (unsigned k = 0; k < REPLAY_KINDS; k++) {
 		o->part[k].origin = o;
@@ -300,19 +302,32 @@ static void forget(struct shard *s, struct replay_entry *e)
 		entry_free(s, e);
 }
 
-static bool is_over(const struct replay_entry *e, uint64_t now_ns)
+static bool is_too_old(const struct replay_entry *e, uint64_t now_ns)
 {
-	return e->done && (now_ns > e->ended_ns + LIFE_NS || e->origin->all_received);
+	return e->done && now_ns > e->ended_ns + LIFE_NS;
 }
 
-static struct replay_entry *find(struct shard *s, const struct replay_key *k, uint64_t now_ns)
+/*
+ * What was acknowledged before an orderly end was received by the client's host, but maybe
+ * not by the client, when it gave the connection up at that moment. One that comes again
+ * from the same port, as Linux does, goes on with its xids: it may ask for that again.
+ */
+static bool is_over(
+	const struct replay_entry *e, const struct replay_origin *caller, uint64_t now_ns)
+{
+	return is_too_old(e, now_ns) ||
+		(e->done && e->origin->all_received && e->origin->port != caller->port);
+}
+
+static struct replay_entry *find(
+	struct shard *s, const struct replay_key *k, const struct replay_call *call)
 {
 	struct replay_entry *e;
 
 	LIST_FOREACH(e, bucket_of(s, k->hash), chain)
 		if (replay_key_same(&e->key, k))
 			break;
-	if (e && is_over(e, now_ns)) {
+	if (e && is_over(e, call->origin, call->now_ns)) {
 		forget(s, e);
 		return NULL;
 	}
@@ -343,7 +358,7 @@ static struct replay_entry *entry_start(
 
 /*
  * Of the connections of a client, one that has about the most answers of a kind; first
- * one whose answers nobody will ask for. They take turns in being looked at.
+ * one whose answers are hardly asked for. They take turns in being looked at.
  */
 static struct origin_part *part_to_cut(struct holding *h)
 {
@@ -389,7 +404,7 @@ static void make_room(struct shard *s, enum replay_kind kind, uint64_t now_ns)
 
 	for (unsigned i = 0; i < EXPIRE_AT_ONCE; i++) {
 		e = TAILQ_FIRST(&sk->age);
-		if (!e || !is_over(e, now_ns))
+		if (!e || !is_too_old(e, now_ns))
 			break;
 		forget(s, e);
 	}
@@ -472,7 +487,7 @@ enum replay_found replay_begin(struct replay_cache *c, const struct replay_call 
 
 	replay_key_init(&key, &c->secret, call->origin->client->ip, call);
 	short_lock(&s->lock);
-	e = find(s, &key, call->now_ns);
+	e = find(s, &key, call);
 	if (!e) {
 		e = entry_start(s, &key, call);
 		if (e)

@@ -20,7 +20,8 @@
  *
  * A client that starts its xids anew may send the same call for another purpose. So
  * answers that the client certainly received, because it then closed the connection
- * in an orderly way, do not count any more (struct replay_origin).
+ * in an orderly way, do not count any more (struct replay_origin), unless it comes again
+ * from the same port.
  *
  * Bounded: answers by the memory that the cache was made with; calls that still run by
  * what bounds requests in flight, in which they are charged REPLAY_ENTRY_BYTES. A quarter
@@ -65,8 +66,9 @@ int replay_cache_create(size_t memory_bytes, struct replay_cache **out);
 /* Nothing runs or waits any more. NULL is allowed. */
 void replay_cache_destroy(struct replay_cache *c);
 
-/* A connection of the client with this address (16 bytes). NULL: no memory. */
-struct replay_origin *replay_origin_create(struct replay_cache *c, const uint8_t *ip);
+/* A connection of the client with this address (16 bytes), from this port. NULL: no memory. */
+struct replay_origin *replay_origin_create(
+	struct replay_cache *c, const uint8_t *ip, uint16_t port);
 /* The connection has ended. NULL is allowed. */
 void replay_origin_close(struct replay_origin *o, bool all_received);
 

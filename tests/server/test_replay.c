@@ -86,6 +86,21 @@ static void test_replay_not_after_an_orderly_end(void **state)
 	world_end(w);
 }
 
+/* The host had the answer, the client may have given up just before it took it. */
+static void test_replay_after_an_orderly_end_from_the_same_port(void **state)
+{
+	struct world *w = begin();
+	struct call c;
+
+	(void)state;
+	remove_call(w, &c, "f");
+	assert_int_equal(send_again(w, &c, w->xid), NFS3_OK);
+	w->peer.addr.port--;
+	world_reconnect(w, true);
+	assert_int_equal(send_again(w, &c, w->xid), NFS3_OK);
+	world_end(w);
+}
+
 static void test_replay_never_for_others(void **state)
 {
 	struct world *w = begin();
@@ -208,7 +223,7 @@ struct asker {
 static struct asker asker(struct replay_cache *cache, uint8_t host, enum replay_kind kind)
 {
 	const uint8_t ip[16] = {host};
-	struct asker a = {cache, replay_origin_create(cache, ip), kind};
+	struct asker a = {cache, replay_origin_create(cache, ip, 1), kind};
 
 	assert_non_null(a.origin);
 	return a;
@@ -322,7 +337,7 @@ static void test_replay_cache_busy_client_takes_nothing_from_others(void **state
 	struct replay_cache *cache;
 
 	(void)state;
-	assert_int_equal(replay_cache_create(MEMORY, &cache), 0);
+	assert_int_equal(replay_cache_create(4 * MEMORY, &cache), 0);
 	/* Whatever shards they fall into. */
 	for (uint8_t host = 1; host < 40; host++) {
 		struct asker quiet = asker(cache, 100, REPLAY_NAMES);
@@ -441,6 +456,7 @@ int main(void)
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_replay_gives_the_first_answer),
 		cmocka_unit_test(test_replay_not_after_an_orderly_end),
+		cmocka_unit_test(test_replay_after_an_orderly_end_from_the_same_port),
 		cmocka_unit_test(test_replay_never_for_others),
 		cmocka_unit_test(test_replay_while_the_first_still_runs),
 		cmocka_unit_test(test_replay_after_the_connection_was_lost),
