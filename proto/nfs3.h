@@ -377,6 +377,8 @@ union nfs3_res {
 
 /* No result is longer, but for what follows READ, READLINK and READDIR. */
 #define NFS3_RES_BYTES_MAX 384u
+/* Of WRITE. */
+#define NFS3_WRITE_RES_BYTES (4u + 28u + NFS3_POST_ATTR_BYTES + 8u + NFS3_VERF_SIZE)
 
 /* With another stat than NFS3_OK only what RFC 1813 has in the failure arm. */
 void nfs3_encode_null(struct wire_out *out, enum nfs3_stat stat, const union nfs3_res *r);

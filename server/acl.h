@@ -11,8 +11,11 @@
 
 #define ACL_XATTR_ACCESS  "system.posix_acl_access"
 #define ACL_XATTR_DEFAULT "system.posix_acl_default"
-/* The most that fits in a leaf of 64 KiB is less; Linux's own limit is too. */
-#define ACL_BYTES_MAX 4096u
+/*
+ * Linux takes xattrs up to here, ACLs too, and btrfs what fits in a leaf, which has at
+ * most this size: no volume has a longer one.
+ */
+#define ACL_BYTES_MAX 65536u
 
 /* What an ACL grants. -EINVAL: the value is not an ACL; the mode bits then count. */
 int acl_granted(const uint8_t *value, size_t len, const struct fsc_attr *attr,

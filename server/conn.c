@@ -5,6 +5,7 @@
 #include <linux/sockios.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -16,9 +17,10 @@
 #include "server/transport.h"
 
 #define SECOND_NS 1000000000ull
-/* A record that has begun must go on, and replies must be taken. */
-#define HALF_RECORD_NS (30 * SECOND_NS)
-#define SEND_STALL_NS  (60 * SECOND_NS)
+/* A record that has begun must go on, and come to its end at some rate; replies must be taken. */
+#define HALF_RECORD_NS	    (30 * SECOND_NS)
+#define RECORD_BYTES_SECOND 65536u
+#define SEND_STALL_NS	    (60 * SECOND_NS)
 /* NFS clients come back by themselves when they have something to ask. */
 #define IDLE_NS	    (600 * SECOND_NS)
 #define SEND_PIECES 256u
@@ -37,7 +39,8 @@ struct conn {
 	int fd;
 	enum conn_state state;
 	bool is_dirty, is_starved, wants_write;
-	uint64_t in_ns, out_ns; /* last progress each way */
+	uint64_t in_ns, out_ns;	       /* last progress each way */
+	uint64_t record_ns, paused_ns; /* since when; record_ns later by what it was paused */
 	struct record record;
 	size_t granted; /* bytes of a large record, that has all it needs */
 	/* Input that was received but not handled when it was paused: from stash_at on. */
@@ -74,6 +77,13 @@ static void drop_record(struct conn *c)
 	set_granted(c, 0);
 }
 
+static void leave_starved(struct conn *c)
+{
+	if (c->is_starved)
+		TAILQ_REMOVE(&c->loop->starved, c, starved_link);
+	c->is_starved = false;
+}
+
 /* The memory follows in conn_free_dead(), once no request refers to it. */
 static void conn_kill(struct conn *c)
 {
@@ -86,9 +96,7 @@ static void conn_kill(struct conn *c)
 	drop_record(c);
 	free(c->stash);
 	c->stash = NULL;
-	if (c->is_starved)
-		TAILQ_REMOVE(&c->loop->starved, c, starved_link);
-	c->is_starved = false;
+	leave_starved(c);
 	TAILQ_REMOVE(&c->loop->conns, c, link);
 	TAILQ_INSERT_TAIL(&c->loop->dead, c, link);
 	c->loop->n_conns--;
@@ -167,6 +175,7 @@ static void conn_pause(struct conn *c, const uint8_t *rest, size_t len)
 		c->stash_len = len;
 	}
 	c->state = CONN_PAUSED;
+	c->paused_ns = c->loop->rpc.now_ns;
 	event_del(&c->read_event);
 	counter_add(&c->loop->counters.paused, 1);
 	if (!c->is_starved) {
@@ -192,7 +201,8 @@ static bool handle_record(struct conn *c, struct rpc_input *in)
 static bool handle_own_record(struct conn *c)
 {
 	size_t before = c->record.capacity, len = c->record.len;
-	struct rpc_input in = {.len = len, .owned = record_detach(&c->record)};
+	struct rpc_input in = {
+		.len = len, .owned = record_detach(&c->record), .owned_bytes = before};
 	bool ok;
 
 	set_partial(c, before);
@@ -207,8 +217,11 @@ static bool handle_own_record(struct conn *c)
 static bool feed(struct conn *c, const uint8_t **p, const uint8_t *end)
 {
 	size_t before = c->record.capacity;
-	enum record_state st = record_feed(&c->record, p, end, SRV_RECORD_MAX);
+	enum record_state st;
 
+	if (!record_pending(&c->record))
+		c->record_ns = c->loop->rpc.now_ns;
+	st = record_feed(&c->record, p, end, SRV_RECORD_MAX);
 	set_partial(c, before);
 	switch (st) {
 	case RECORD_MORE:
@@ -232,7 +245,7 @@ static bool feed(struct conn *c, const uint8_t **p, const uint8_t *end)
 static void conn_input(struct conn *c, const uint8_t *p, size_t len)
 {
 	const uint8_t *end = p + len;
-	struct rpc_input in = {NULL, 0, NULL};
+	struct rpc_input in = {.data = NULL};
 
 	while (p < end) {
 		if (conn_is_full(c)) {
@@ -323,18 +336,37 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
 	conn_flush(c);
 }
 
+/*
+ * A client that has hung up while it was not read may long have sent the same calls on
+ * another connection, had them answered, and gone on: what is left here must not run.
+ * True when it has. What is in flight is still answered, if the client can receive.
+ */
+static bool conn_was_left(struct conn *c)
+{
+	struct pollfd p = {.fd = c->fd, .events = POLLRDHUP};
+
+	if (poll(&p, 1, 0) <= 0)
+		return false;
+	leave_starved(c);
+	drop_record(c);
+	free(c->stash);
+	c->stash = NULL;
+	conn_eof(c);
+	return true;
+}
+
 /* Goes on after a pause, if it can. True when something was handled. */
 static bool conn_resume(struct conn *c)
 {
 	size_t len = c->stash ? c->stash_len - c->stash_at : 0;
 
-	if (c->state != CONN_PAUSED || conn_is_full(c))
+	if (c->state != CONN_PAUSED || conn_is_full(c) || conn_was_left(c))
 		return false;
 	c->state = CONN_OPEN;
-	c->in_ns = c->loop->rpc.now_ns; /* that it was not read is not its fault */
-	if (c->is_starved)
-		TAILQ_REMOVE(&c->loop->starved, c, starved_link);
-	c->is_starved = false;
+	/* That it was not read is not its fault. */
+	c->in_ns = c->loop->rpc.now_ns;
+	c->record_ns += c->in_ns - c->paused_ns;
+	leave_starved(c);
 	event_add(&c->read_event, NULL);
 	if (len)
 		conn_input(c, c->stash + c->stash_at, len);
@@ -486,9 +518,18 @@ void conn_adopt(struct loop *l, int fd, const struct net_addr *addr)
 	fsc_thread_post(l->rpc.thread.fsc, &c->msg);
 }
 
+/* A trickle of bytes must not hold memory that others wait for. */
+static bool record_is_late(const struct conn *c, uint64_t now)
+{
+	uint64_t may_take = HALF_RECORD_NS + c->record.capacity * SECOND_NS / RECORD_BYTES_SECOND;
+
+	return record_pending(&c->record) && c->state == CONN_OPEN &&
+		(now - c->in_ns > HALF_RECORD_NS || now - c->record_ns > may_take);
+}
+
 static const char *too_old(const struct conn *c, uint64_t now)
 {
-	if (record_pending(&c->record) && c->state == CONN_OPEN && now - c->in_ns > HALF_RECORD_NS)
+	if (record_is_late(c, now))
 		return "unfinished record";
 	if (c->peer.out.bytes && now - c->out_ns > SEND_STALL_NS && now - c->in_ns > SEND_STALL_NS)
 		return "replies are not taken";

@@ -7,7 +7,7 @@
  *    |  ^                                          v
  *    |  | room         error, bad record, too slow  dead --> freed when its
  *    v  |              -------------------------->  last request has ended
- *   paused (not read: a bound is reached)
+ *   paused (not read: a bound is reached); to closing when the client has hung up
  *
  * An idle connection holds no buffers: input is received into the loop's one
  * buffer and handled there; only a record that is not complete is kept. The rest of

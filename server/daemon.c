@@ -22,6 +22,9 @@
 #define IN_FLIGHT_MAX (256u << 20)
 #define IN_FLIGHT_MIN (8u << 20)
 #define DEFAULT_CACHE (256u << 20)
+/* Answers that are kept for retransmissions. */
+#define REPLAYS_MAX (256u << 20)
+#define REPLAYS_MIN (8u << 20)
 
 /* fscore says what is wrong with a volume, but not that there is none. */
 static void say_if_not_opened(const char *path, int err)
@@ -65,6 +68,16 @@ static int open_volume(struct daemon *d, const struct srv_config *config)
 	return ret;
 }
 
+static uint64_t cache_bytes(const struct srv_config *config)
+{
+	return config->cache_bytes ? config->cache_bytes : DEFAULT_CACHE;
+}
+
+static size_t replay_bytes(const struct srv_config *config)
+{
+	return MAX(MIN(cache_bytes(config) / 8, (uint64_t)REPLAYS_MAX), (uint64_t)REPLAYS_MIN);
+}
+
 static int make_shared(struct daemon *d, const struct srv_config *config)
 {
 	/* At least one worker is always left to other tenants. */
@@ -75,7 +88,7 @@ static int make_shared(struct daemon *d, const struct srv_config *config)
 		per_tenant--;
 	ret = write_verf_init(&d->srv.write_verf);
 	if (!ret)
-		ret = replay_cache_create(&d->srv.replays);
+		ret = replay_cache_create(replay_bytes(config), &d->srv.replays);
 	if (ret)
 		return ret;
 	d->srv.mounts = mount_list_create();
@@ -98,8 +111,7 @@ static unsigned cpus(void)
 
 static struct loop_limits limits_of(const struct srv_config *config, unsigned loops)
 {
-	uint64_t cache = config->cache_bytes ? config->cache_bytes : DEFAULT_CACHE;
-	uint64_t bytes = MIN(cache / 4, (uint64_t)IN_FLIGHT_MAX) / loops;
+	uint64_t bytes = MIN(cache_bytes(config) / 4, (uint64_t)IN_FLIGHT_MAX) / loops;
 
 	return (struct loop_limits){
 		.connections = (config->connections + loops - 1) / loops,

@@ -219,10 +219,20 @@ int listener_create(
 	return 0;
 }
 
+/* Of a listener that was never stopped, since the start failed, they are still there. */
+static void drop_events(struct listener *l)
+{
+	if (event_initialized(&l->event))
+		event_del(&l->event);
+	if (event_initialized(&l->retry_event))
+		event_del(&l->retry_event);
+}
+
 void listener_destroy(struct listener *l)
 {
 	if (!l)
 		return;
+	drop_events(l);
 	if (l->fd >= 0)
 		close(l->fd);
 	free(l);
@@ -232,8 +242,7 @@ static void on_stop(struct fsc_msg *msg)
 {
 	struct listener *l = container_of(msg, struct listener, stop_msg);
 
-	event_del(&l->event);
-	event_del(&l->retry_event);
+	drop_events(l);
 	close(l->fd);
 	l->fd = -1;
 }

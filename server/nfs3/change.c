@@ -75,3 +75,8 @@ int nfs3_need_worker(struct request *req)
 	req->ctx.blocked = FSC_BLOCKED_TXN;
 	return -EAGAIN;
 }
+
+int nfs3_half_done(int err)
+{
+	return err == -ENOSPC || err == -EDQUOT ? err : -EIO;
+}

@@ -117,18 +117,21 @@ static int set_later(struct request *req, const struct fsc_new *n, const struct 
 	return ret;
 }
 
-static void take_back(struct request *req, const struct wire_blob *name)
+/* Returns the error to answer with: err, as if nothing had been done, if nothing is left. */
+static int take_back(struct request *req, const struct wire_blob *name, int err)
 {
 	struct srv_object *dir = &req->object[0], *o = &req->object[1];
 	const char *text = (const char *)name->data;
+	int ret;
 
 	if (S_ISDIR(o->attr.mode))
-		fsc_rmdir(&req->ctx, dir->inode, text, name->len);
+		ret = fsc_rmdir(&req->ctx, dir->inode, text, name->len);
 	else
-		fsc_unlink(&req->ctx, dir->inode, text, name->len);
-	dir->steps++;
+		ret = fsc_unlink(&req->ctx, dir->inode, text, name->len);
+	dir->steps += !ret;
 	fsc_inode_put(o->inode);
 	o->inode = NULL;
+	return ret ? nfs3_half_done(err) : err;
 }
 
 /* Makes n as a name in object[0]; the new one becomes object[1]. */
@@ -153,13 +156,10 @@ static int make(struct request *req, const struct wire_blob *name, const struct 
 	dir->steps = 1;
 	o->subvol = dir->subvol;
 	o->rules = dir->rules;
+	nfs3_durable_names(req, 0);
 	ret = set_later(req, n, &later);
 	fsc_inode_attr(o->inode, &o->attr);
-	if (ret)
-		take_back(req, name);
-	else
-		nfs3_durable_names(req, 0);
-	return ret;
+	return ret ? take_back(req, name, ret) : 0;
 }
 
 /* The results that the four share. object[1] is what was made, or was there. */
@@ -195,27 +195,35 @@ static int exists_exclusive(struct request *req)
 }
 
 /* Of what is there only the size is set, which must be allowed by the file's mode. */
-static int exists_unchecked(struct request *req)
+static int cut_existing(struct request *req)
 {
 	const struct nfs3_sattr *s = &req->args.nfs3.create.attr;
-	struct nfs3_sattr size = {.set_size = s->set_size, .size = s->size};
+	struct nfs3_sattr size = {.set_size = true, .size = s->size};
 	struct srv_object *o = &req->object[1];
 	struct fsc_setattr set;
-	int ret;
+	int ret = nfs3_setattr_of(req, o, &size, &set);
+
+	if (!ret)
+		ret = fsc_setattr(&req->ctx, o->inode, &set);
+	if (!ret)
+		fsc_inode_attr(o->inode, &o->attr);
+	return ret;
+}
+
+/* Whoever made it may still be waiting for its name to be durable: so does this answer. */
+static int exists_unchecked(struct request *req)
+{
+	const struct srv_object *o = &req->object[1];
+	int ret = 0;
 
 	/* A pipe or device may be opened so, a directory never. */
 	if (S_ISDIR(o->attr.mode))
 		return -EISDIR;
-	if (!s->set_size || !S_ISREG(o->attr.mode))
-		return 0;
-	ret = nfs3_setattr_of(req, o, &size, &set);
+	if (req->args.nfs3.create.attr.set_size && S_ISREG(o->attr.mode))
+		ret = cut_existing(req);
 	if (!ret)
-		ret = fsc_setattr(&req->ctx, o->inode, &set);
-	if (ret)
-		return ret;
-	fsc_inode_attr(o->inode, &o->attr);
-	nfs3_durable_names(req, 1);
-	return 0;
+		nfs3_durable_names(req, 0);
+	return ret;
 }
 
 static int exists(struct request *req)

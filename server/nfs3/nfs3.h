@@ -129,4 +129,10 @@ int nfs3_times_of(const struct nfs3_sattr *s, struct fsc_setattr *out);
  */
 int nfs3_need_worker(struct request *req);
 
+/*
+ * The error of an operation whose first change is there and whose second failed: never
+ * one after which the client tries again as if nothing had been done.
+ */
+int nfs3_half_done(int err);
+
 #endif

@@ -158,40 +158,63 @@ static int guard(
 }
 
 /*
- * The ACL follows the mode, as with chmod(2). The two changes become durable together,
- * unless a commit comes right between them and a crash after it.
+ * The ACL follows the mode, as with chmod(2): what it will be. *len 0: it stays, since
+ * there is none, or what there is is not an ACL.
  */
-static int set_acl(struct request *req, struct srv_object *o, uint32_t mode)
+static int acl_of_mode(
+	struct request *req, const struct srv_object *o, uint32_t mode, uint8_t *acl, size_t *len)
+{
+	int ret = fsc_getxattr(&req->ctx, o->inode, ACL_XATTR_ACCESS, acl, ACL_BYTES_MAX, len);
+
+	if (ret) {
+		*len = 0;
+		return ret == -ENODATA ? 0 : ret;
+	}
+	if (acl_set_mode(acl, *len, mode))
+		*len = 0;
+	return 0;
+}
+
+/*
+ * Mode and ACL, on a worker. The two become durable together, unless a commit comes
+ * right between them and a crash after it. Whatever can fail without having changed
+ * anything comes first.
+ */
+static int change_both(struct request *req, struct srv_object *o, const struct fsc_setattr *set)
 {
 	uint8_t acl[ACL_BYTES_MAX];
 	size_t len;
-	int ret = fsc_getxattr(&req->ctx, o->inode, ACL_XATTR_ACCESS, acl, sizeof(acl), &len);
+	int ret = nfs3_need_worker(req);
 
-	if (ret == -ENODATA)
-		return 0;
-	if (ret)
-		return ret;
-	/* What is not an ACL is left alone. */
-	if (acl_set_mode(acl, len, mode))
-		return 0;
-	ret = fsc_setxattr(&req->ctx, o->inode, ACL_XATTR_ACCESS, acl, len, FSC_XATTR_REPLACE);
 	if (!ret)
-		o->steps++;
-	return ret;
-}
-
-static int change_attr(struct request *req, struct srv_object *o, const struct fsc_setattr *set)
-{
-	bool acl = set->mask & FSC_SET_MODE && o->attr.has_acl;
-	int ret = acl ? nfs3_need_worker(req) : 0;
-
+		ret = acl_of_mode(req, o, set->mode, acl, &len);
 	if (!ret)
 		ret = fsc_setattr(&req->ctx, o->inode, set);
 	if (ret)
 		return ret;
 	o->steps = 1;
 	nfs3_durable_names(req, 0);
-	return acl ? set_acl(req, o, set->mode) : 0;
+	if (len)
+		ret = fsc_setxattr(
+			&req->ctx, o->inode, ACL_XATTR_ACCESS, acl, len, FSC_XATTR_REPLACE);
+	if (ret)
+		return nfs3_half_done(ret);
+	o->steps += len > 0;
+	return 0;
+}
+
+static int change_attr(struct request *req, struct srv_object *o, const struct fsc_setattr *set)
+{
+	int ret;
+
+	if (set->mask & FSC_SET_MODE && o->attr.has_acl)
+		return change_both(req, o, set);
+	ret = fsc_setattr(&req->ctx, o->inode, set);
+	if (ret)
+		return ret;
+	o->steps = 1;
+	nfs3_durable_names(req, 0);
+	return 0;
 }
 
 static int setattr(struct request *req)

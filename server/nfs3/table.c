@@ -60,11 +60,6 @@ static uint32_t charge_list(const union request_args *a)
 	return REQUEST_BODY_BYTES;
 }
 
-static uint32_t charge_write(const union request_args *a)
-{
-	return a->nfs3.write.data.len;
-}
-
 static const struct srv_op ops[NFS3_PROCS] = {
 	[NFS3_NULL] = {.name = "null"},
 	[NFS3_GETATTR] = {"getattr", decode_fh, nfs3_run_getattr, encode_getattr, NULL, 0, NULL},
@@ -75,8 +70,8 @@ static const struct srv_op ops[NFS3_PROCS] = {
 	[NFS3_READLINK] = {"readlink", decode_fh, nfs3_run_readlink, encode_readlink, charge_list,
 		OP_BODY, NULL},
 	[NFS3_READ] = {"read", decode_read, nfs3_run_read, encode_read, charge_read, OP_READ, NULL},
-	[NFS3_WRITE] = {"write", decode_write, nfs3_run_write, encode_write, charge_write, 0,
-		nfs3_synced_write},
+	[NFS3_WRITE] = {"write", decode_write, nfs3_run_write, encode_write, NULL,
+		OP_REPLAY | OP_REPLAY_DATA, nfs3_synced_write},
 	[NFS3_CREATE] = {"create", decode_create, nfs3_run_create, encode_create, NULL, OP_REPLAY,
 		NULL},
 	[NFS3_MKDIR] = {"mkdir", decode_mkdir, nfs3_run_mkdir, encode_create, NULL, OP_REPLAY,

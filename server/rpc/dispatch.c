@@ -15,8 +15,6 @@
 #define HEAD_BYTES_MAX 512u
 /* Smaller data are copied behind the head: cheaper than pieces of their own. */
 #define COPY_MAX 512u
-/* What a request without much of a reply counts. */
-#define CHARGE_MIN 512u
 
 _Static_assert(4 + RPC_REPLY_HEAD_BYTES + NFS3_RES_BYTES_MAX <= HEAD_BYTES_MAX, "a head fits");
 
@@ -102,6 +100,21 @@ static bool reply_begin(struct rpc_peer *peer, struct wire_out *out)
 	wire_out_init(out, p, HEAD_BYTES_MAX + COPY_MAX);
 	wire_reserve(out, 4);
 	return true;
+}
+
+/*
+ * Starts the reply of a request. A client whose reply could not be queued would wait for
+ * it for ever: its connection is closed, so that it comes again and asks.
+ */
+static bool answer_begin(struct rpc_peer *peer, struct wire_out *out)
+{
+	if (peer->closed)
+		return false;
+	if (reply_begin(peer, out))
+		return true;
+	log_limited(LOG_LVL_ERROR, "out of memory for a reply");
+	rpc_peer_close(peer);
+	return false;
 }
 
 /* more: bytes of the record that are queued behind the head. */
@@ -245,7 +258,7 @@ static void put_head(struct request *req, uint32_t status, struct wire_out *out)
 /* Keeps the reply for retransmissions, unless the client is told to try again. */
 static void keep_reply(struct request *req, int result, const uint8_t *head, size_t len)
 {
-	replay_end(req->replay, head, len, !errors_is_transient(result));
+	replay_end(req->replay, head, len, !errors_is_transient(result), req->loop->now_ns);
 	req->replay = NULL;
 }
 
@@ -275,7 +288,7 @@ static void finish(struct request *req, int result)
 
 	req->state = REQUEST_DONE;
 	count_end(req, status != 0);
-	if (peer->closed || !reply_begin(peer, &out)) {
+	if (!answer_begin(peer, &out)) {
 		finish_unsent(req, result);
 		return;
 	}
@@ -357,7 +370,7 @@ static void finish_synced(struct request *req, int status)
 		status = -EIO;
 	if (req->op->synced)
 		req->op->synced(req, status);
-	finish(req, status);
+	finish(req, req->result ? req->result : status);
 }
 
 /* What a request was parked on is durable, or failed. */
@@ -378,10 +391,11 @@ static bool settle(struct request *req, int result)
 {
 	int ret;
 
-	if (result || req->durable == DURABLE_NOTHING) {
+	if (req->durable == DURABLE_NOTHING) {
 		finish(req, result);
 		return true;
 	}
+	req->result = result;
 	request_drop_record(req);
 	req->state = REQUEST_PARKED;
 	req->sync.thread = req->loop->thread.fsc;
@@ -440,12 +454,19 @@ static void read_done(struct fsc_read *rd)
 	peer->ready(peer);
 }
 
-/* Takes what the request will hold into account until it is freed. */
-static void charge(struct request *req)
+/*
+ * Takes what the request may hold into account until it is freed: itself, its record,
+ * whatever is in it, its entry in the replay cache, and what its reply needs.
+ */
+static void charge(struct request *req, const struct rpc_input *in)
 {
-	req->charge = CHARGE_MIN;
+	size_t bytes = sizeof(*req) + MAX(in->len, in->owned_bytes);
+
 	if (req->op->charge)
-		req->charge += req->op->charge(&req->args);
+		bytes += req->op->charge(&req->args);
+	if (req->op->flags & OP_REPLAY)
+		bytes += REPLAY_ENTRY_BYTES;
+	req->charge = (uint32_t)bytes;
 	req->peer->request_bytes += req->charge;
 	req->loop->request_bytes += req->charge;
 }
@@ -490,7 +511,7 @@ static void send_replay(struct request *req)
 
 	req->state = REQUEST_DONE;
 	reply = replay_reply(req->replay, &len);
-	if (!peer->closed && reply_begin(peer, &out)) {
+	if (answer_begin(peer, &out)) {
 		wire_put_fixed(&out, reply, len);
 		reply_commit(peer, &out, 0);
 	}
@@ -521,7 +542,8 @@ static bool begin_replay(struct request *req, const struct rpc_input *in, size_t
 {
 	struct replay_cache *cache = req->loop->thread.srv->replays;
 	struct rpc_peer *peer = req->peer;
-	struct replay_call call = {.ip = peer->addr.ip,
+	struct replay_call call = {
+		.kind = req->op->flags & OP_REPLAY_DATA ? REPLAY_DATA : REPLAY_NAMES,
 		.call = &req->call,
 		.args = in->data + args_off,
 		.args_len = in->len - args_off,
@@ -530,7 +552,9 @@ static bool begin_replay(struct request *req, const struct rpc_input *in, size_t
 	if (!cache)
 		return true;
 	if (!peer->origin)
-		peer->origin = replay_origin_create();
+		peer->origin = replay_origin_create(cache, peer->addr.ip, peer->addr.port);
+	if (!peer->origin)
+		return true;
 	call.origin = peer->origin;
 	/* All that first_run_ended() needs: it may be called at once. */
 	req->waiter.ended = first_run_ended;
@@ -564,10 +588,10 @@ static int start(struct rpc_peer *peer, const struct rpc_call *call, const struc
 		request_put(req);
 		return reply_error(peer, call, RPC_GARBAGE_ARGS);
 	}
+	charge(req, in);
 	if (req->op->flags & OP_REPLAY && !begin_replay(req, in, args_off))
 		return 0;
 	counter_add(&req->counters->calls, 1);
-	charge(req);
 	run_inline(req, in, args_off);
 	return 0;
 }

@@ -73,6 +73,7 @@ struct rpc_input {
 	size_t len;
 	/* Memory from malloc() that holds data and may be taken over: NULL then. */
 	uint8_t *owned;
+	size_t owned_bytes; /* of that memory: it may have grown ahead of the data */
 };
 
 /*

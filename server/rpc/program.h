@@ -34,6 +34,8 @@ union request_res {
 #define OP_READ 2u
 /* Must not run twice: a retransmission gets the first reply (replay.h). */
 #define OP_REPLAY 4u
+/* And carries data, of which only both ends tell it from other calls. */
+#define OP_REPLAY_DATA 8u
 
 struct srv_op {
 	const char *name;
@@ -49,7 +51,8 @@ struct srv_op {
 	 *   -EINPROGRESS  with FSC_NOWAIT: fsc_read() is under way on req->rd;
 	 *		   run is called again when it has ended, with
 	 *		   req->read_ended set.
-	 * After 0 with req->durable set the reply waits until that is durable.
+	 * With req->durable set the reply waits until that is durable, that of
+	 * a failure which has changed something, too.
 	 * Once run has changed something it must not return -EAGAIN any more.
 	 */
 	int (*run)(struct request *req);
@@ -57,7 +60,7 @@ struct srv_op {
 	/* status: what the program made of run's result. NULL: no results. */
 	void (*encode)(struct wire_out *out, uint32_t status, const union request_res *res);
 
-	/* Bytes of reply and pages that it may hold, for the bounds; NULL: few. */
+	/* Bytes of reply and pages that it may hold, for the bounds, beside its record. NULL: few. */
 	uint32_t (*charge)(const union request_args *args);
 
 	unsigned flags;

@@ -1,214 +1,287 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "server/rpc/replay.h"
 
-#include <endian.h>
+#include <assert.h>
 #include <errno.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/queue.h>
-#include <sys/random.h>
 
 #include "base/lock.h"
+#include "base/util.h"
+#include "server/rpc/replay_key.h"
 
-#define SHARDS	      16u
-#define SHARD_ENTRIES (REPLAY_ENTRIES / SHARDS)
-#define SHARD_BUCKETS SHARD_ENTRIES
-#define LIFE_NS	      (REPLAY_SECONDS * 1000000000ull)
-
-struct replay_key {
-	uint64_t hash; /* of all below and of the arguments */
-	uint64_t args_hash;
-	size_t args_len;
-	uint8_t ip[16];
-	uint32_t xid, program, procedure;
-	struct rpc_cred cred; /* groups that are not there are zero */
-};
-
-struct replay_origin {
-	_Atomic unsigned refs; /* the connection, and entries */
-	atomic_bool all_received;
-};
+#define SHARDS	       8u
+#define CLIENT_BUCKETS 64u
+#define LIFE_NS	       (REPLAY_SECONDS * 1000000000ull)
+/* What a replay_end() does at most about answers that are too old. */
+#define EXPIRE_AT_ONCE 4u
+/* Entries kept for the next calls, for each shard and kind: never many. */
+#define FREE_MAX 64u
+/* Of a client's connections, so many are looked at for the one with most answers. */
+#define LOOK_AT 8u
+/* Holdings of 2^(l-1) to 2^l - 1 answers are of level l. */
+#define LEVELS 33u
 
 struct replay_entry {
 	/* immutable after replay_begin() */
-	struct shard *shard;
-	struct replay_origin *origin; /* a reference; or NULL */
+	struct replay_origin *origin; /* a reference */
 	struct replay_key key;
-	uint64_t began_ns;
+	enum replay_kind kind;
 
 	/* guarded by shard->lock */
 	LIST_ENTRY(replay_entry) chain;
-	TAILQ_ENTRY(replay_entry) age; /* in old, when done */
-	unsigned refs;		       /* of those who take its reply */
-	bool in_chain;
+	TAILQ_ENTRY(replay_entry) age, of_origin; /* when it is kept; else the list of free ones */
+	unsigned refs;				  /* of those who take its reply */
+	bool in_chain, kept;
+	bool gone; /* freed when nobody refers to it any more */
 	struct replay_waiter *waiters;
 
 	/* set before done, then immutable */
 	bool done;
+	uint64_t ended_ns;
 	uint16_t reply_len;
-	uint8_t reply[REPLAY_REPLY_BYTES];
+	uint8_t reply[];
 };
 
-LIST_HEAD(bucket, replay_entry);
-TAILQ_HEAD(by_age, replay_entry);
+LIST_HEAD(entry_chain, replay_entry);
+TAILQ_HEAD(entry_queue, replay_entry);
+
+/* What an origin has of a kind. */
+struct origin_part {
+	TAILQ_ENTRY(origin_part) link; /* while n > 0 */
+	struct replay_origin *origin;
+	struct entry_queue entries; /* the oldest first */
+	unsigned n;
+};
+
+TAILQ_HEAD(part_queue, origin_part);
+
+/* What a client has of a kind. */
+struct holding {
+	LIST_ENTRY(holding) link; /* in its level, while n > 0 */
+	struct part_queue parts;
+	unsigned n, level;
+};
+
+LIST_HEAD(holding_list, holding);
+
+/* All fields of these two are guarded by the shard's lock, or immutable. */
+struct client {
+	LIST_ENTRY(client) chain;
+	uint8_t ip[16];
+	unsigned refs; /* of its origins */
+	struct holding holding[REPLAY_KINDS];
+};
+
+struct replay_origin {
+	struct shard *shard;
+	struct client *client;
+	unsigned refs; /* the connection, and entries */
+	uint16_t port;
+	bool all_received;
+	struct origin_part part[REPLAY_KINDS];
+};
+
+LIST_HEAD(client_chain, client);
+
+struct shard_kind {
+	size_t limit_bytes;
+	/* guarded by lock */
+	size_t bytes;		/* of the entries that are kept */
+	struct entry_queue age; /* these, the oldest first */
+	struct holding_list level[LEVELS];
+	struct entry_queue free;
+	unsigned n_free;
+};
 
 struct shard {
+	/* immutable after init */
+	struct replay_cache *cache;
+
 	struct short_lock lock; /* RANK_SERVER */
 	/* guarded by lock */
-	struct bucket bucket[SHARD_BUCKETS];
-	struct by_age old; /* done; the oldest first */
-	unsigned n_entries;
-	uint64_t hits, waits, no_room;
+	struct entry_chain *bucket;
+	struct client_chain client[CLIENT_BUCKETS];
+	struct shard_kind kind[REPLAY_KINDS];
+	uint64_t entries, hits, waits, no_room;
 };
 
 struct replay_cache {
 	/* immutable after init */
-	uint64_t secret[2];
+	struct replay_secret secret;
+	size_t n_buckets; /* of a shard; a power of two */
 
 	struct shard shard[SHARDS];
 };
 
-/* ------------------------------------------------- SipHash-2-4, of Aumasson and Bernstein */
-
-struct sip {
-	uint64_t v0, v1, v2, v3;
+static const size_t reply_bytes[REPLAY_KINDS] = {
+	[REPLAY_NAMES] = REPLAY_REPLY_BYTES,
+	[REPLAY_DATA] = REPLAY_DATA_REPLY_BYTES,
 };
 
-static uint64_t rotate(uint64_t x, unsigned n)
+_Static_assert(sizeof(struct replay_entry) + REPLAY_REPLY_BYTES <= REPLAY_ENTRY_BYTES,
+	"what a call is charged for its entry is enough");
+
+static size_t entry_bytes(enum replay_kind kind)
 {
-	return x << n | x >> (64 - n);
+	return sizeof(struct replay_entry) + reply_bytes[kind];
 }
 
-static void sip_round(struct sip *s)
-{
-	s->v0 += s->v1;
-	s->v1 = rotate(s->v1, 13) ^ s->v0;
-	s->v0 = rotate(s->v0, 32);
-	s->v2 += s->v3;
-	s->v3 = rotate(s->v3, 16) ^ s->v2;
-	s->v0 += s->v3;
-	s->v3 = rotate(s->v3, 21) ^ s->v0;
-	s->v2 += s->v1;
-	s->v1 = rotate(s->v1, 17) ^ s->v2;
-	s->v2 = rotate(s->v2, 32);
-}
+/* ------------------------------------------------------- clients and origins */
 
-static void sip_word(struct sip *s, uint64_t m)
+static struct client *client_get(struct shard *s, const uint8_t ip[16], uint64_t hash)
 {
-	s->v3 ^= m;
-	sip_round(s);
-	sip_round(s);
-	s->v0 ^= m;
-}
+	struct client_chain *chain = &s->client[hash / SHARDS % CLIENT_BUCKETS];
+	struct client *c;
 
-static uint64_t sip_hash(const uint64_t secret[2], const uint8_t *p, size_t len)
-{
-	struct sip s = {secret[0] ^ 0x736f6d6570736575u, secret[1] ^ 0x646f72616e646f6du,
-		secret[0] ^ 0x6c7967656e657261u, secret[1] ^ 0x7465646279746573u};
-	uint64_t word, last = (uint64_t)len << 56;
-	size_t left = len;
-
-	for (; left >= 8; left -= 8, p += 8) {
-		memcpy(&word, p, 8);
-		sip_word(&s, le64toh(word));
+	LIST_FOREACH(c, chain, chain) {
+		if (!memcmp(c->ip, ip, sizeof(c->ip))) {
+			c->refs++;
+			return c;
+		}
 	}
-	for (size_t i = 0; i < left; i++)
-		last |= (uint64_t)p[i] << (8 * i);
-	sip_word(&s, last);
-	s.v2 ^= 0xff;
-	for (int i = 0; i < 4; i++)
-		sip_round(&s);
-	return s.v0 ^ s.v1 ^ s.v2 ^ s.v3;
-}
-
-/* ---------------------------------------------------------------- origins */
-
-struct replay_origin *replay_origin_create(void)
-{
-	struct replay_origin *o = calloc(1, sizeof(*o));
-
-	if (o)
-		atomic_init(&o->refs, 1);
-	return o;
+	c = calloc(1, sizeof(*c));
+	if (!c)
+		return NULL;
+	memcpy(c->ip, ip, sizeof(c->ip));
+	c->refs = 1;
+	for (unsigned k = 0; k < REPLAY_KINDS; k++)
+		TAILQ_INIT(&c->holding[k].parts);
+	LIST_INSERT_HEAD(chain, c, chain);
+	return c;
 }
 
 static void origin_put(struct replay_origin *o)
 {
-	if (o && atomic_fetch_sub(&o->refs, 1) == 1)
+	struct client *c = o->client;
+
+	if (--o->refs)
+		return;
+	free(o);
+	if (--c->refs)
+		return;
+	LIST_REMOVE(c, chain);
+	free(c);
+}
+
+struct replay_origin *replay_origin_create(struct replay_cache *c, const uint8_t *ip, uint16_t port)
+{
+	uint64_t hash = replay_ip_hash(&c->secret, ip);
+	struct replay_origin *o = calloc(1, sizeof(*o));
+
+	if (!o)
+		return NULL;
+	o->refs = 1;
+	o->port = port;
+	o->shard = &c->shard[hash % SHARDS];
+	for (unsigned k = 0; k < REPLAY_KINDS; k++) {
+		o->part[k].origin = o;
+		TAILQ_INIT(&o->part[k].entries);
+	}
+	short_lock(&o->shard->lock);
+	o->client = client_get(o->shard, ip, hash);
+	short_unlock(&o->shard->lock);
+	if (!o->client) {
 		free(o);
+		return NULL;
+	}
+	return o;
 }
 
 void replay_origin_close(struct replay_origin *o, bool all_received)
 {
-	if (o && all_received)
-		atomic_store(&o->all_received, true);
-	origin_put(o);
-}
+	struct shard *s;
 
-/* ---------------------------------------------------------------- entries */
-
-int replay_cache_create(struct replay_cache **out)
-{
-	struct replay_cache *c = calloc(1, sizeof(*c));
-
-	if (!c)
-		return -ENOMEM;
-	if (getrandom(c->secret, sizeof(c->secret), 0) != sizeof(c->secret)) {
-		free(c);
-		return -EIO;
-	}
-	for (unsigned i = 0; i < SHARDS; i++) {
-		short_lock_init(&c->shard[i].lock, RANK_SERVER);
-		TAILQ_INIT(&c->shard[i].old);
-	}
-	*out = c;
-	return 0;
-}
-
-void replay_cache_destroy(struct replay_cache *c)
-{
-	if (!c)
+	if (!o)
 		return;
-	for (unsigned i = 0; i < SHARDS; i++) {
-		struct shard *s = &c->shard[i];
-		struct replay_entry *e;
-
-		while ((e = TAILQ_FIRST(&s->old))) {
-			TAILQ_REMOVE(&s->old, e, age);
-			origin_put(e->origin);
-			free(e);
-		}
-		short_lock_fini(&s->lock);
-	}
-	free(c);
+	s = o->shard;
+	short_lock(&s->lock);
+	o->all_received = all_received;
+	origin_put(o);
+	short_unlock(&s->lock);
 }
 
-/* Copies what counts of the credentials, so that keys compare as bytes. */
-static void key_init(struct replay_key *k, const uint64_t secret[2], const struct replay_call *call)
-{
-	const struct rpc_cred *cred = &call->call->cred;
+/* ---------------------------------------------------------- who holds how much */
 
-	memset(k, 0, sizeof(*k));
-	memcpy(k->ip, call->ip, sizeof(k->ip));
-	k->xid = call->call->xid;
-	k->program = call->call->program;
-	k->procedure = call->call->procedure;
-	k->cred.flavor = cred->flavor;
-	if (cred->flavor == RPC_AUTH_SYS) {
-		k->cred.uid = cred->uid;
-		k->cred.gid = cred->gid;
-		k->cred.n_gids = cred->n_gids;
-		memcpy(k->cred.gids, cred->gids, cred->n_gids * sizeof(cred->gids[0]));
-	}
-	k->args_len = call->args_len;
-	k->args_hash = sip_hash(secret, call->args, call->args_len);
-	k->hash = sip_hash(secret, (const uint8_t *)k, sizeof(*k));
+static void set_count(struct shard *s, enum replay_kind kind, struct holding *h, unsigned n)
+{
+	unsigned level = n ? 32u - (unsigned)__builtin_clz(n) : 0;
+
+	h->n = n;
+	if (level == h->level)
+		return;
+	if (h->level)
+		LIST_REMOVE(h, link);
+	if (level)
+		LIST_INSERT_HEAD(&s->kind[kind].level[level], h, link);
+	h->level = level;
 }
 
-static struct bucket *bucket_of(struct shard *s, uint64_t hash)
+static void keep(struct shard *s, struct replay_entry *e)
 {
-	return &s->bucket[hash / SHARDS % SHARD_BUCKETS];
+	struct origin_part *part = &e->origin->part[e->kind];
+	struct holding *h = &e->origin->client->holding[e->kind];
+
+	e->kept = true;
+	TAILQ_INSERT_TAIL(&s->kind[e->kind].age, e, age);
+	TAILQ_INSERT_TAIL(&part->entries, e, of_origin);
+	if (!part->n++)
+		TAILQ_INSERT_TAIL(&h->parts, part, link);
+	set_count(s, e->kind, h, h->n + 1);
+	s->kind[e->kind].bytes += entry_bytes(e->kind);
+}
+
+static void unkeep(struct shard *s, struct replay_entry *e)
+{
+	struct origin_part *part = &e->origin->part[e->kind];
+	struct holding *h = &e->origin->client->holding[e->kind];
+
+	e->kept = false;
+	TAILQ_REMOVE(&s->kind[e->kind].age, e, age);
+	TAILQ_REMOVE(&part->entries, e, of_origin);
+	if (!--part->n)
+		TAILQ_REMOVE(&h->parts, part, link);
+	set_count(s, e->kind, h, h->n - 1);
+	s->kind[e->kind].bytes -= entry_bytes(e->kind);
+}
+
+/* ------------------------------------------------------------------ entries */
+
+static struct entry_chain *bucket_of(struct shard *s, uint64_t hash)
+{
+	return &s->bucket[hash & (s->cache->n_buckets - 1)];
+}
+
+static struct replay_entry *entry_get(struct shard *s, enum replay_kind kind)
+{
+	struct shard_kind *sk = &s->kind[kind];
+	struct replay_entry *e = TAILQ_FIRST(&sk->free);
+
+	if (e) {
+		TAILQ_REMOVE(&sk->free, e, age);
+		sk->n_free--;
+	} else {
+		e = malloc(entry_bytes(kind));
+		if (!e)
+			return NULL;
+	}
+	s->entries++;
+	return e;
+}
+
+static void entry_free(struct shard *s, struct replay_entry *e)
+{
+	struct shard_kind *sk = &s->kind[e->kind];
+
+	s->entries--;
+	origin_put(e->origin);
+	if (sk->n_free >= FREE_MAX) {
+		free(e);
+		return;
+	}
+	TAILQ_INSERT_HEAD(&sk->free, e, age);
+	sk->n_free++;
 }
 
 static void leave_chain(struct replay_entry *e)
@@ -218,95 +291,209 @@ static void leave_chain(struct replay_entry *e)
 	e->in_chain = false;
 }
 
-static bool is_over(const struct replay_entry *e, uint64_t now_ns)
+/* Nobody will find it any more. */
+static void forget(struct shard *s, struct replay_entry *e)
 {
-	if (!e->done)
-		return false;
-	return now_ns > e->began_ns + LIFE_NS ||
-		(e->origin && atomic_load(&e->origin->all_received));
+	leave_chain(e);
+	if (e->kept)
+		unkeep(s, e);
+	e->gone = true;
+	if (!e->refs)
+		entry_free(s, e);
 }
 
-static bool same_key(const struct replay_key *a, const struct replay_key *b)
+static bool is_too_old(const struct replay_entry *e, uint64_t now_ns)
 {
-	return a->hash == b->hash && a->args_hash == b->args_hash && a->args_len == b->args_len &&
-		!memcmp(a->ip, b->ip, sizeof(a->ip)) && a->xid == b->xid &&
-		a->program == b->program && a->procedure == b->procedure &&
-		!memcmp(&a->cred, &b->cred, sizeof(a->cred));
+	return e->done && now_ns > e->ended_ns + LIFE_NS;
 }
 
-static struct replay_entry *find(struct shard *s, const struct replay_key *k, uint64_t now_ns)
+/*
+ * What was acknowledged before an orderly end was received by the client's host, but maybe
+ * not by the client, when it gave the connection up at that moment. One that comes again
+ * from the same port, as Linux does, goes on with its xids: it may ask for that again.
+ */
+static bool is_over(
+	const struct replay_entry *e, const struct replay_origin *caller, uint64_t now_ns)
+{
+	return is_too_old(e, now_ns) ||
+		(e->done && e->origin->all_received && e->origin->port != caller->port);
+}
+
+static struct replay_entry *find(
+	struct shard *s, const struct replay_key *k, const struct replay_call *call)
 {
 	struct replay_entry *e;
 
 	LIST_FOREACH(e, bucket_of(s, k->hash), chain)
-		if (same_key(&e->key, k))
+		if (replay_key_same(&e->key, k))
 			break;
-	if (e && is_over(e, now_ns)) {
-		leave_chain(e);
+	if (e && is_over(e, call->origin, call->now_ns)) {
+		forget(s, e);
 		return NULL;
 	}
 	return e;
 }
 
-/* A new entry, or the oldest one that nobody needs. */
-static struct replay_entry *take_entry(struct shard *s)
+static struct replay_entry *entry_start(
+	struct shard *s, const struct replay_key *k, const struct replay_call *call)
 {
-	struct replay_entry *e = NULL;
+	struct replay_entry *e = entry_get(s, call->kind);
 
-	if (s->n_entries < SHARD_ENTRIES)
-		e = malloc(sizeof(*e));
-	if (e) {
-		s->n_entries++;
-		return e;
-	}
-	e = TAILQ_FIRST(&s->old);
-	while (e && e->refs)
-		e = TAILQ_NEXT(e, age);
-	if (e) {
-		TAILQ_REMOVE(&s->old, e, age);
-		leave_chain(e);
-		origin_put(e->origin);
-	}
-	return e;
-}
-
-static void entry_start(struct replay_entry *e, struct shard *s, const struct replay_key *k,
-	const struct replay_call *call)
-{
-	e->shard = s;
-	e->key = *k;
-	e->began_ns = call->now_ns;
+	if (!e)
+		return NULL;
 	e->origin = call->origin;
-	if (e->origin)
-		atomic_fetch_add(&e->origin->refs, 1);
+	e->origin->refs++;
+	e->key = *k;
+	e->kind = call->kind;
 	e->refs = 0;
+	e->kept = e->gone = e->done = false;
 	e->waiters = NULL;
-	e->done = false;
 	e->reply_len = 0;
 	e->in_chain = true;
 	LIST_INSERT_HEAD(bucket_of(s, k->hash), e, chain);
+	return e;
+}
+
+/* ----------------------------------------------------------------- making room */
+
+/*
+ * Of the connections of a client, one that has about the most answers of a kind; first
+ * one whose answers are hardly asked for. They take turns in being looked at.
+ */
+static struct origin_part *part_to_cut(struct holding *h)
+{
+	struct origin_part *part, *best = TAILQ_FIRST(&h->parts);
+	unsigned looked = 0;
+
+	TAILQ_FOREACH(part, &h->parts, link) {
+		if (part->origin->all_received) {
+			best = part;
+			break;
+		}
+		if (part->n > best->n)
+			best = part;
+		if (++looked == LOOK_AT)
+			break;
+	}
+	TAILQ_REMOVE(&h->parts, best, link);
+	TAILQ_INSERT_TAIL(&h->parts, best, link);
+	return best;
+}
+
+/*
+ * Who has the most gives its oldest: what others have, and what a client has from a
+ * connection that it lost, stays while one is busy.
+ */
+static bool forget_one(struct shard *s, enum replay_kind kind)
+{
+	struct shard_kind *sk = &s->kind[kind];
+	unsigned level = LEVELS - 1;
+
+	while (level && LIST_EMPTY(&sk->level[level]))
+		level--;
+	if (!level)
+		return false;
+	forget(s, TAILQ_FIRST(&part_to_cut(LIST_FIRST(&sk->level[level]))->entries));
+	return true;
+}
+
+static void make_room(struct shard *s, enum replay_kind kind, uint64_t now_ns)
+{
+	struct shard_kind *sk = &s->kind[kind];
+	struct replay_entry *e;
+
+	for (unsigned i = 0; i < EXPIRE_AT_ONCE; i++) {
+		e = TAILQ_FIRST(&sk->age);
+		if (!e || !is_too_old(e, now_ns))
+			break;
+		forget(s, e);
+	}
+	while (sk->bytes > sk->limit_bytes)
+		if (!forget_one(s, kind))
+			break;
+}
+
+/* ------------------------------------------------------------------- the cache */
+
+static int shard_init(struct shard *s, struct replay_cache *c, size_t memory_bytes)
+{
+	short_lock_init(&s->lock, RANK_SERVER);
+	s->cache = c;
+	s->kind[REPLAY_DATA].limit_bytes = memory_bytes / 4;
+	s->kind[REPLAY_NAMES].limit_bytes = memory_bytes - memory_bytes / 4;
+	for (unsigned k = 0; k < REPLAY_KINDS; k++) {
+		TAILQ_INIT(&s->kind[k].age);
+		TAILQ_INIT(&s->kind[k].free);
+	}
+	s->bucket = calloc(c->n_buckets, sizeof(*s->bucket));
+	return s->bucket ? 0 : -ENOMEM;
+}
+
+static void shard_fini(struct shard *s)
+{
+	struct replay_entry *e;
+
+	for (unsigned k = 0; k < REPLAY_KINDS; k++) {
+		while ((e = TAILQ_FIRST(&s->kind[k].age)))
+			forget(s, e);
+		while ((e = TAILQ_FIRST(&s->kind[k].free))) {
+			TAILQ_REMOVE(&s->kind[k].free, e, age);
+			free(e);
+		}
+	}
+	free(s->bucket);
+	short_lock_fini(&s->lock);
+}
+
+int replay_cache_create(size_t memory_bytes, struct replay_cache **out)
+{
+	struct replay_cache *c = calloc(1, sizeof(*c));
+	int ret;
+
+	if (!c)
+		return -ENOMEM;
+	for (c->n_buckets = 64; c->n_buckets * REPLAY_ENTRY_BYTES < memory_bytes / SHARDS;)
+		c->n_buckets *= 2;
+	ret = replay_secret_init(&c->secret);
+	for (unsigned i = 0; i < SHARDS; i++) {
+		int err = shard_init(&c->shard[i], c, memory_bytes / SHARDS);
+
+		ret = ret ? ret : err;
+	}
+	if (ret) {
+		replay_cache_destroy(c);
+		return ret;
+	}
+	*out = c;
+	return 0;
+}
+
+void replay_cache_destroy(struct replay_cache *c)
+{
+	if (!c)
+		return;
+	for (unsigned i = 0; i < SHARDS; i++)
+		shard_fini(&c->shard[i]);
+	free(c);
 }
 
 enum replay_found replay_begin(struct replay_cache *c, const struct replay_call *call,
 	struct replay_waiter *waiter, struct replay_entry **out)
 {
 	enum replay_found found = REPLAY_NO_ROOM;
+	struct shard *s = call->origin->shard;
 	struct replay_entry *e;
 	struct replay_key key;
-	struct shard *s;
 
-	key_init(&key, c->secret, call);
-	s = &c->shard[key.hash % SHARDS];
+	replay_key_init(&key, &c->secret, call->origin->client->ip, call);
 	short_lock(&s->lock);
-	e = find(s, &key, call->now_ns);
+	e = find(s, &key, call);
 	if (!e) {
-		e = take_entry(s);
-		if (e) {
-			entry_start(e, s, &key, call);
+		e = entry_start(s, &key, call);
+		if (e)
 			found = REPLAY_NEW;
-		} else {
+		else
 			s->no_room++;
-		}
 	} else {
 		e->refs++;
 		found = e->done ? REPLAY_DONE : REPLAY_RUNNING;
@@ -323,20 +510,26 @@ enum replay_found replay_begin(struct replay_cache *c, const struct replay_call 
 	return found;
 }
 
-void replay_end(struct replay_entry *e, const uint8_t *reply, size_t len, bool keep)
+void replay_end(
+	struct replay_entry *e, const uint8_t *reply, size_t len, bool keep_it, uint64_t now_ns)
 {
-	struct shard *s = e->shard;
+	struct shard *s = e->origin->shard;
 	struct replay_waiter *w;
 
+	assert(len <= reply_bytes[e->kind]);
 	short_lock(&s->lock);
 	memcpy(e->reply, reply, len);
 	e->reply_len = (uint16_t)len;
+	e->ended_ns = now_ns;
 	e->done = true;
-	if (!keep)
-		leave_chain(e);
-	TAILQ_INSERT_TAIL(&s->old, e, age);
 	w = e->waiters;
 	e->waiters = NULL;
+	if (keep_it) {
+		keep(s, e);
+		make_room(s, e->kind, now_ns);
+	} else {
+		forget(s, e);
+	}
 	short_unlock(&s->lock);
 	while (w) {
 		struct replay_waiter *next = w->next;
@@ -354,10 +547,11 @@ const uint8_t *replay_reply(const struct replay_entry *e, size_t *len)
 
 void replay_put(struct replay_entry *e)
 {
-	struct shard *s = e->shard;
+	struct shard *s = e->origin->shard;
 
 	short_lock(&s->lock);
-	e->refs--;
+	if (!--e->refs && e->gone)
+		entry_free(s, e);
 	short_unlock(&s->lock);
 }
 
@@ -368,7 +562,9 @@ void replay_cache_stats(struct replay_cache *c, struct replay_stats *out)
 		struct shard *s = &c->shard[i];
 
 		short_lock(&s->lock);
-		out->entries += s->n_entries;
+		out->entries += s->entries;
+		for (unsigned k = 0; k < REPLAY_KINDS; k++)
+			out->bytes[k] += s->kind[k].bytes;
 		out->hits += s->hits;
 		out->waits += s->waits;
 		out->no_room += s->no_room;

@@ -104,8 +104,9 @@ struct request {
 	struct replay_entry *replay;
 	struct replay_waiter waiter;
 
+	int result; /* of the last run, until it is answered */
+
 	/* for the way to a worker and back */
-	int result;
 	struct job job;
 	struct fsc_msg msg;
 	struct rpc_record {

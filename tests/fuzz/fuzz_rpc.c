@@ -44,7 +44,7 @@ static void check_given_back(void)
 
 int LLVMFuzzerTestOneInput(const uint8_t *input, size_t len)
 {
-	struct rpc_input in = {input, len, NULL};
+	struct rpc_input in = {.data = input, .len = len};
 	struct reply r;
 	int ret;
 

@@ -331,9 +331,20 @@ const char *fsc_blocked_name(enum fsc_blocked why)
 /* ---------------------------------------------------------------- volume */
 
 /* What every call that may wait or fail begins with. */
+static int injected(void)
+{
+	if (!atomic_load(&fake.fail))
+		return 0;
+	if (atomic_load(&fake.fail_skip) > 0) {
+		atomic_fetch_sub(&fake.fail_skip, 1);
+		return 0;
+	}
+	return atomic_exchange(&fake.fail, 0);
+}
+
 static int enter(struct fsc_ctx *ctx)
 {
-	int fail = atomic_exchange(&fake.fail, 0);
+	int fail = injected();
 
 	if (fail)
 		return fail;
@@ -581,7 +592,7 @@ static int fill(struct fsc_read *rd, struct fsc_inode *inode)
 int fsc_read(struct fsc_ctx *ctx, struct fsc_inode *inode, struct fsc_read *rd)
 {
 	struct fsc_read_impl *impl = calloc(1, sizeof(*impl));
-	int ret = atomic_exchange(&fake.fail, 0);
+	int ret = injected();
 
 	rd->impl = impl;
 	rd->iov = NULL;

@@ -15,8 +15,8 @@
 struct fake_knobs {
 	/* After block_skip more calls with FSC_NOWAIT (fsc_read() apart), so many return -EAGAIN. */
 	_Atomic int block, block_skip;
-	/* The next call that can fail does, with this negative errno. */
-	_Atomic int fail;
+	/* After fail_skip more calls that can fail, the next one does, with this negative errno. */
+	_Atomic int fail, fail_skip;
 	/* Reads with FSC_NOWAIT return -EINPROGRESS and end in fake_end_reads(). */
 	atomic_bool async_reads;
 	/* Syncs return -EINPROGRESS and end in fake_end_syncs(). */

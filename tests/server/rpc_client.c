@@ -42,7 +42,7 @@ struct world *world_begin(const char *const *export_specs, unsigned workers)
 	CHECK(!exports_resolve(w->exports, w->fsc, NULL));
 	w->srv.exports = w->exports;
 	w->srv.mounts = mount_list_create();
-	CHECK(!replay_cache_create(&w->srv.replays));
+	CHECK(!replay_cache_create(1u << 20, &w->srv.replays));
 	CHECK(!write_verf_init(&w->srv.write_verf));
 	fsc_volume_info(NULL, &w->srv.vol_info);
 	if (workers)
@@ -84,6 +84,53 @@ void world_end(struct world *w)
 	fsc_thread_destroy(w->fsc);
 	fake_volume_free();
 	free(w);
+}
+
+static void holding_run(struct job *job, struct srv_thread *thread)
+{
+	/* One of w->holding, whose tenant numbers them. */
+	struct world *w = container_of(job - job->tenant % WORKERS_HELD_MAX, struct world, holding);
+
+	(void)thread;
+	sem_post(&w->held);
+	while (sem_wait(&w->let_go))
+		; /* a signal */
+}
+
+void hold_worker(struct world *w)
+{
+	struct job *job = &w->holding[w->n_held];
+
+	CHECK(w->n_held < WORKERS_HELD_MAX);
+	if (!w->n_held) {
+		sem_init(&w->held, 0, 0);
+		sem_init(&w->let_go, 0, 0);
+	}
+	*job = (struct job){.cost = 1, .run = holding_run};
+	job->tenant = (1u << 20) + w->n_held++;
+	CHECK(!jobs_add(w->srv.jobs, job));
+	while (sem_wait(&w->held))
+		; /* a signal */
+}
+
+void let_workers_go(struct world *w)
+{
+	for (; w->n_held; w->n_held--)
+		sem_post(&w->let_go);
+}
+
+static void wait_for_message(struct world *w)
+{
+	struct pollfd p = {.fd = fsc_thread_fd(w->fsc), .events = POLLIN};
+
+	CHECK(poll(&p, 1, 10000) == 1);
+	fsc_thread_reap(w->fsc);
+}
+
+void wait_for_requests(struct world *w, const struct rpc_peer *peer)
+{
+	while (peer->n_requests)
+		wait_for_message(w);
 }
 
 static void put_cred(struct wire_out *out, const struct rpc_cred *cred)
@@ -132,7 +179,7 @@ int call_send_by(struct world *w, struct rpc_peer *peer, const struct call *c)
 	/* As the loop's buffer: gone when the dispatcher has returned. */
 	CHECK(copy && !c->out.bad);
 	memcpy(copy, c->data, len);
-	in = (struct rpc_input){copy, len, w->own_records ? copy : NULL};
+	in = (struct rpc_input){.data = copy, .len = len, .owned = w->own_records ? copy : NULL};
 	ret = rpc_dispatch(peer, &in);
 	if (in.owned || !w->own_records)
 		free(copy);
@@ -194,12 +241,8 @@ bool reply_take(struct world *w, struct reply *r)
 
 void reply_wait(struct world *w, struct reply *r)
 {
-	while (!reply_take(w, r)) {
-		struct pollfd p = {.fd = fsc_thread_fd(w->fsc), .events = POLLIN};
-
-		CHECK(poll(&p, 1, 10000) == 1);
-		fsc_thread_reap(w->fsc);
-	}
+	while (!reply_take(w, r))
+		wait_for_message(w);
 }
 
 void reply_free(struct reply *r)

@@ -6,8 +6,12 @@
 #ifndef TESTS_SERVER_RPC_CLIENT_H
 #define TESTS_SERVER_RPC_CLIENT_H
 
+#include <semaphore.h>
+
 #include "server/rpc/dispatch.h"
 #include "tests/server/fake_fscore.h"
+
+#define WORKERS_HELD_MAX 2u
 
 struct world {
 	struct server srv;
@@ -21,6 +25,10 @@ struct world {
 	struct rpc_cred cred; /* of the next calls */
 	uint32_t xid;
 	bool own_records; /* records come in memory that may be taken over */
+
+	struct job holding[WORKERS_HELD_MAX]; /* of hold_worker() */
+	unsigned n_held;
+	sem_t held, let_go;
 };
 
 /* The tree: see world_begin(). workers 0: none, jobs_add() must not be reached. */
@@ -30,6 +38,13 @@ void world_end(struct world *w);
 
 /* Closes the connection, which has nothing in flight, and opens another one, from another port. */
 void world_reconnect(struct world *w, bool all_received);
+
+/* Keeps another worker busy, until let_workers_go(). */
+void hold_worker(struct world *w);
+void let_workers_go(struct world *w);
+
+/* Handles what other threads send until a peer has no request in flight. */
+void wait_for_requests(struct world *w, const struct rpc_peer *peer);
 
 struct call {
 	uint8_t data[8192];

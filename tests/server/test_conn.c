@@ -8,12 +8,14 @@
 #include <cmocka.h>
 
 #include <errno.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <semaphore.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
@@ -28,6 +30,18 @@
 #define LIMIT_SECONDS 10
 
 static const char *const exports[] = {"/e=/,rw,no_root_squash", NULL};
+
+/* In place of the C library's, for the loop and its libevent: a test has time pass. */
+static _Atomic int64_t passed_seconds;
+
+int clock_gettime(clockid_t id, struct timespec *ts)
+{
+	int ret = (int)syscall(SYS_clock_gettime, id, ts);
+
+	if (!ret && id != CLOCK_REALTIME)
+		ts->tv_sec += atomic_load(&passed_seconds);
+	return ret;
+}
 
 /* The world's own loop is not used: a real one on the same server is. */
 struct rig {
@@ -61,6 +75,29 @@ static int rig_connect(struct rig *r)
 	setsockopt(pair[0], SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
 	conn_adopt(r->loop, pair[1], &r->w->peer.addr);
 	return pair[0];
+}
+
+/* The same over TCP, which knows more ends of a connection. */
+static int rig_connect_tcp(struct rig *r)
+{
+	struct sockaddr_in addr = {
+		.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	int listener = socket(AF_INET, SOCK_STREAM, 0), fd = socket(AF_INET, SOCK_STREAM, 0);
+	struct sockaddr *sa = (struct sockaddr *)&addr;
+	struct timeval limit = {LIMIT_SECONDS, 0};
+	socklen_t len = sizeof(addr);
+	int server;
+
+	assert_int_equal(bind(listener, sa, len), 0);
+	assert_int_equal(listen(listener, 1), 0);
+	assert_int_equal(getsockname(listener, sa, &len), 0);
+	assert_int_equal(connect(fd, sa, len), 0);
+	server = accept4(listener, NULL, NULL, SOCK_NONBLOCK);
+	assert_true(server >= 0);
+	close(listener);
+	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
+	conn_adopt(r->loop, server, &r->w->peer.addr);
+	return fd;
 }
 
 static void rig_begin_one(struct rig *r, size_t memory_bytes)
@@ -313,7 +350,7 @@ static void test_conn_unfinished_records_are_bounded(void **state)
 #define LARGE	     (1u << 20)
 #define LARGE_RECORD (LARGE + 8192)
 
-static size_t write_record(struct rig *r, struct fsc_inode *f, uint8_t *to)
+static size_t write_of(struct rig *r, struct fsc_inode *f, uint32_t bytes, uint8_t *to)
 {
 	struct call c;
 	size_t len;
@@ -321,15 +358,20 @@ static size_t write_record(struct rig *r, struct fsc_inode *f, uint8_t *to)
 	call_nfs3(r->w, &c, NFS3_WRITE);
 	put_fh(&c.out, f);
 	wire_put_u64(&c.out, 0);
-	wire_put_u32(&c.out, LARGE);
+	wire_put_u32(&c.out, bytes);
 	wire_put_u32(&c.out, NFS3_UNSTABLE);
-	wire_put_u32(&c.out, LARGE);
+	wire_put_u32(&c.out, bytes);
 	len = (size_t)(c.out.p - c.data);
-	wire_set_u32(to, (uint32_t)(len + LARGE) | RECORD_LAST);
+	wire_set_u32(to, (uint32_t)(len + bytes) | RECORD_LAST);
 	memcpy(to + 4, c.data, len);
-	for (size_t i = 0; i < LARGE; i++)
+	for (size_t i = 0; i < bytes; i++)
 		to[4 + len + i] = (uint8_t)(i * 7 >> 3);
-	return 4 + len + LARGE;
+	return 4 + len + bytes;
+}
+
+static size_t write_record(struct rig *r, struct fsc_inode *f, uint8_t *to)
+{
+	return write_of(r, f, LARGE, to);
 }
 
 static void want_written(struct fsc_inode *f)
@@ -440,6 +482,184 @@ static void test_conn_large_writes_take_turns(void **state)
 	rig_end(&r);
 }
 
+/* Puts bytes and waits until the loop has them. */
+static void put_counted(struct rig *r, int fd, const uint8_t *data, size_t len)
+{
+	uint64_t before = counter_get(&r->loop->counters.received_bytes);
+
+	put(fd, data, len);
+	want_counted(r, &r->loop->counters.received_bytes, before + len);
+}
+
+static void hang_up(int fd, bool reset)
+{
+	const struct linger at_once = {1, 0};
+
+	if (!reset) {
+		shutdown(fd, SHUT_WR);
+		return;
+	}
+	setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
+	close(fd);
+}
+
+/*
+ * A WRITE that waits for memory, in part in the socket: its client hangs up, and may long
+ * have sent it again elsewhere when there is memory.
+ */
+static void test_conn_left_while_waiting_for_room_is_not_read(void **state)
+{
+	static uint8_t rec[2][LARGE_RECORD];
+	struct fsc_inode *f[2];
+	size_t len[2], sent, got;
+	struct rig r;
+	int fd[2];
+
+	(void)state;
+	for (int reset = 0; reset < 2; reset++) {
+		rig_begin(&r, 2 << 20);
+		for (int i = 0; i < 2; i++) {
+			char name[2] = {(char)('0' + i), '\0'};
+
+			fd[i] = rig_connect_tcp(&r);
+			f[i] = fake_make(fake_root(5), name, S_IFREG | 0666);
+			len[i] = write_of(&r, f[i], i ? 40000 : LARGE, rec[i]);
+		}
+		sent = len[0] - 5000;
+		put_counted(&r, fd[0], rec[0], sent);
+		put_counted(&r, fd[1], rec[1], 20000);
+		put(fd[1], rec[1] + 20000, len[1] - 20000);
+		want_counted(&r, &r.loop->counters.paused, 1);
+		hang_up(fd[1], reset);
+		put(fd[0], rec[0] + sent, len[0] - sent);
+		assert_true(next_reply(fd[0], &got) > 0);
+		want_written(f[0]);
+		want_counted(&r, &r.loop->counters.closed, 1);
+		assert_int_equal(counter_get(&r.loop->counters.op[NFS3_WRITE].calls), 1);
+		assert_int_equal(fake_attr(f[1])->size_bytes, 0);
+		close(fd[0]);
+		if (!reset)
+			close(fd[1]);
+		rig_end(&r);
+	}
+}
+
+/* The bound of requests in flight: these are answered, what comes after them does not run. */
+static void test_conn_left_with_requests_in_flight_runs_no_more(void **state)
+{
+	static uint8_t recs[2 * CONN_REQUESTS_MAX * 256];
+	struct fsc_inode *f;
+	size_t len = 0, got;
+	struct rig r;
+
+	(void)state;
+	rig_begin_one(&r, 64 << 20);
+	f = fake_make(fake_root(5), "late", S_IFREG | 0666);
+	hold_worker(r.w);
+	hold_worker(r.w);
+	atomic_store(&fake.block, CONN_REQUESTS_MAX);
+	for (unsigned i = 0; i < CONN_REQUESTS_MAX; i++)
+		len += read_record(&r, recs + len, 4);
+	len += write_of(&r, f, 100, recs + len);
+	put(r.fd, recs, len);
+	want_counted(&r, &r.loop->counters.paused, 1);
+	hang_up(r.fd, false);
+	let_workers_go(r.w);
+	for (unsigned i = 0; i < CONN_REQUESTS_MAX; i++)
+		assert_true(next_reply(r.fd, &got) > 0);
+	assert_int_equal(next_reply(r.fd, &got), 0);
+	assert_int_equal(counter_get(&r.loop->counters.op[NFS3_WRITE].calls), 0);
+	rig_end(&r);
+}
+
+/* The loop's tick, every 5 s, comes with the turn. */
+static void pass_time(struct rig *r, int seconds)
+{
+	atomic_fetch_add(&passed_seconds, seconds);
+	take_turn(r);
+	take_turn(r);
+}
+
+/* A byte now and then is progress, but does not keep the memory that another waits for. */
+static void test_conn_trickle_of_a_large_record_is_closed(void **state)
+{
+	static uint8_t rec[2][LARGE_RECORD];
+	size_t len[2], at[2] = {0, 0}, got;
+	struct fsc_inode *f[2];
+	int fd[2], seconds = 0;
+	struct rig r;
+
+	(void)state;
+	rig_begin(&r, 2 << 20);
+	for (int i = 0; i < 2; i++) {
+		char name[2] = {(char)('0' + i), '\0'};
+
+		fd[i] = rig_connect(&r);
+		f[i] = fake_make(fake_root(5), name, S_IFREG | 0666);
+		len[i] = write_record(&r, f[i], rec[i]);
+	}
+	put_counted(&r, fd[0], rec[0], 20000);
+	put_counted(&r, fd[0], rec[0] + 20000, 1);
+	at[0] = 20001;
+	assert_true(send_some(fd[1], rec[1], len[1], &at[1]));
+	want_counted(&r, &r.loop->counters.paused, 1);
+	while (!counter_get(&r.loop->counters.refused)) {
+		assert_true(seconds < 60);
+		put_counted(&r, fd[0], rec[0] + at[0]++, 1);
+		pass_time(&r, 6);
+		seconds += 6;
+	}
+	assert_true(seconds > 40);
+	send_rest(1, &fd[1], &rec[1], &len[1], &at[1]);
+	assert_true(next_reply(fd[1], &got) > 0);
+	want_written(f[1]);
+	assert_int_equal(next_reply(fd[0], &got), 0);
+	close(fd[0]);
+	close(fd[1]);
+	rig_end(&r);
+}
+
+static void test_conn_trickle_of_a_small_record_is_closed(void **state)
+{
+	uint8_t rec[256];
+	struct rig r;
+	size_t at = 0, got;
+
+	(void)state;
+	rig_begin_one(&r, 64 << 20);
+	null_record(&r, rec);
+	while (!counter_get(&r.loop->counters.refused)) {
+		assert_true(at < 10);
+		put_counted(&r, r.fd, rec + at++, 1);
+		pass_time(&r, 6);
+	}
+	assert_true(at > 4);
+	assert_int_equal(next_reply(r.fd, &got), 0);
+	rig_end(&r);
+}
+
+/* Slow, but not too slow: longer than a record may be without progress. */
+static void test_conn_slow_record_comes_through(void **state)
+{
+	static uint8_t rec[LARGE_RECORD];
+	struct fsc_inode *f;
+	struct rig r;
+	size_t got;
+
+	(void)state;
+	rig_begin_one(&r, 64 << 20);
+	f = fake_make(fake_root(5), "slow", S_IFREG | 0666);
+	for (size_t at = 0, len = write_record(&r, f, rec), n; at < len; at += n) {
+		n = MIN(len - at, (size_t)120000);
+		put_counted(&r, r.fd, rec + at, n);
+		if (at + n < len)
+			pass_time(&r, 5);
+	}
+	assert_int_equal(next_reply(r.fd, &got), r.w->xid);
+	want_written(f);
+	rig_end(&r);
+}
+
 static void test_conn_too_many_are_refused(void **state)
 {
 	uint8_t rec[256];
@@ -497,6 +717,11 @@ int main(void)
 		cmocka_unit_test(test_conn_unfinished_records_are_bounded),
 		cmocka_unit_test(test_conn_large_write_in_pieces),
 		cmocka_unit_test(test_conn_large_writes_take_turns),
+		cmocka_unit_test(test_conn_left_while_waiting_for_room_is_not_read),
+		cmocka_unit_test(test_conn_left_with_requests_in_flight_runs_no_more),
+		cmocka_unit_test(test_conn_trickle_of_a_large_record_is_closed),
+		cmocka_unit_test(test_conn_trickle_of_a_small_record_is_closed),
+		cmocka_unit_test(test_conn_slow_record_comes_through),
 		cmocka_unit_test(test_conn_too_many_are_refused),
 		cmocka_unit_test(test_conn_stop_answers_what_is_in_flight),
 	};

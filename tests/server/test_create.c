@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include <errno.h>
+#include <string.h>
 #include <sys/stat.h>
 
 #include "base/lock.h"
@@ -70,6 +71,42 @@ static void test_create_unchecked_of_existing_heeds_the_file_only(void **state)
 	assert_int_equal(do_create(w, d, "f", NFS3_UNCHECKED, &mode_644, 0, NULL), NFS3_OK);
 	assert_int_equal(do_create(w, d, "g", NFS3_UNCHECKED, &mode_644, 0, NULL), NFS3ERR_ACCES);
 	assert_int_equal(do_create(w, d, "f", NFS3_GUARDED, &mode_644, 0, NULL), NFS3ERR_EXIST);
+	world_end(w);
+}
+
+/* The one who made it is not answered yet, and it may still turn out not to be durable. */
+static void test_create_unchecked_of_existing_waits_for_its_name(void **state)
+{
+	static const struct nfs3_sattr cut = {.set_size = true, .size = 3};
+	static const struct nfs3_sattr *const attrs[] = {&nothing, &mode_644, &cut};
+	struct world *w = world_begin(exports, 0);
+	struct fsc_inode *d = make_dir(0777, 0, 0);
+	struct nfs3_seen seen;
+	struct reply r;
+	struct call c;
+
+	(void)state;
+	fake_make(d, "fifo", S_IFIFO | 0666);
+	for (size_t i = 0; i < 2 * ARRAY_SIZE(attrs); i++) {
+		const char *name = i % 2 ? "f" : "fifo";
+
+		atomic_store(&fake.async_syncs, true);
+		for (int n = 0; n < 2; n++) {
+			call_nfs3(w, &c, NFS3_CREATE);
+			put_create(&c.out, d, name, NFS3_UNCHECKED, attrs[i / 2], 0);
+			assert_int_equal(call_send(w, &c), 0);
+		}
+		assert_false(reply_take(w, &r));
+		assert_int_equal(w->peer.n_requests, 2);
+		assert_int_equal(fake_end_syncs(-EIO), 2);
+		for (int n = 0; n < 2; n++) {
+			reply_wait(w, &r);
+			see_reply(&r, NFS3_CREATE, &seen);
+			assert_int_equal(seen.stat, NFS3ERR_IO);
+			reply_free(&r);
+		}
+		atomic_store(&fake.async_syncs, false);
+	}
 	world_end(w);
 }
 
@@ -181,16 +218,23 @@ static const uint8_t acl_extended[] = {2, 0, 0, 0, ENTRY(1, 7, 0), ENTRY(2, 6, 5
 	ENTRY(16, 7, 0), ENTRY(32, 1, 0)};
 static const uint8_t acl_minimal[] = {2, 0, 0, 0, ENTRY(1, 7, 0), ENTRY(4, 0, 0), ENTRY(32, 0, 0)};
 
-static void run_on_worker(struct world *w, struct call *c, uint32_t proc)
+static uint32_t status_on_worker(
+	struct world *w, struct call *c, uint32_t proc, struct nfs3_seen *seen)
 {
-	struct nfs3_seen seen;
 	struct reply r;
 
 	assert_int_equal(call_send(w, c), 0);
 	reply_wait(w, &r);
-	see_reply(&r, proc, &seen);
+	see_reply(&r, proc, seen);
 	reply_free(&r);
-	assert_int_equal(seen.stat, NFS3_OK);
+	return seen->stat;
+}
+
+static void run_on_worker(struct world *w, struct call *c, uint32_t proc)
+{
+	struct nfs3_seen seen;
+
+	assert_int_equal(status_on_worker(w, c, proc, &seen), NFS3_OK);
 	assert_true(seen.wcc[0].has_before);
 }
 
@@ -215,6 +259,16 @@ static uint32_t granted_to(struct world *w, struct fsc_inode *i, uint32_t uid)
 	return bits;
 }
 
+static void setattr_call(struct world *w, struct call *c, struct fsc_inode *i, uint32_t mode)
+{
+	const struct nfs3_sattr s = {.set_mode = true, .mode = mode};
+
+	call_nfs3(w, c, NFS3_SETATTR);
+	put_fh(&c->out, i);
+	put_sattr(&c->out, &s);
+	wire_put_bool(&c->out, false);
+}
+
 static void test_create_inherits_the_default_acl(void **state)
 {
 	struct nfs3_sattr s = {.set_mode = true, .mode = 0646};
@@ -231,11 +285,8 @@ static void test_create_inherits_the_default_acl(void **state)
 	assert_int_equal(fake_attr(fake_find(d, "f"))->mode, S_IFREG | 0640);
 	assert_int_equal(granted_to(w, fake_find(d, "f"), 50), NFS3_ACCESS_READ);
 	/* chmod changes the mask. */
-	call_nfs3(w, &c, NFS3_SETATTR);
-	put_fh(&c.out, fake_find(d, "f"));
 	s.mode = 0660;
-	put_sattr(&c.out, &s);
-	wire_put_bool(&c.out, false);
+	setattr_call(w, &c, fake_find(d, "f"), s.mode);
 	run_on_worker(w, &c, NFS3_SETATTR);
 	assert_int_equal(granted_to(w, fake_find(d, "f"), 50),
 		NFS3_ACCESS_READ | NFS3_ACCESS_MODIFY | NFS3_ACCESS_EXTEND);
@@ -249,6 +300,123 @@ static void test_create_inherits_the_default_acl(void **state)
 	put_create(&c.out, fake_find(d, "sub"), "g", NFS3_GUARDED, &s, 0);
 	run_on_worker(w, &c, NFS3_CREATE);
 	assert_int_equal(granted_to(w, fake_find(fake_find(d, "sub"), "g"), 50),
+		NFS3_ACCESS_READ | NFS3_ACCESS_MODIFY | NFS3_ACCESS_EXTEND);
+	world_end(w);
+}
+
+/*
+ * chmod of a file with an ACL, failing at each place in turn: what the client is told fits
+ * what was done, and what was done is durable then.
+ */
+static void test_setattr_with_acl_that_fails_half_way(void **state)
+{
+	unsigned seen_ok = 0, seen_half = 0, seen_nothing = 0;
+
+	(void)state;
+	for (int at = 0; at < 12; at++) {
+		struct world *w = world_begin(exports, 1);
+		struct fsc_inode *f = fake_make(fake_root(5), "f", S_IFREG | 0600);
+		int syncs = atomic_load(&fake.syncs_names);
+		struct nfs3_seen seen;
+		struct call c;
+
+		w->cred.uid = 0;
+		fake_set_acl(f, acl_extended, sizeof(acl_extended));
+		setattr_call(w, &c, f, 0640);
+		atomic_store(&fake.fail_skip, at);
+		atomic_store(&fake.fail, -ENOMEM);
+		status_on_worker(w, &c, NFS3_SETATTR, &seen);
+		atomic_store(&fake.fail, 0);
+		switch (seen.stat) {
+		case NFS3_OK:
+			seen_ok++;
+			assert_int_equal(fake_attr(f)->mode, S_IFREG | 0640);
+			assert_true(granted_to(w, f, 50) & NFS3_ACCESS_READ);
+			break;
+		case NFS3ERR_IO:
+			seen_half++;
+			assert_int_equal(atomic_load(&fake.syncs_names), syncs + 1);
+			break;
+		default:
+			seen_nothing++;
+			assert_int_equal(seen.stat, NFS3ERR_JUKEBOX);
+			assert_int_equal(fake_attr(f)->mode, S_IFREG | 0600);
+		}
+		atomic_store(&fake.fail_skip, 0);
+		world_end(w);
+	}
+	assert_true(seen_ok && seen_half == 1 && seen_nothing > 2);
+}
+
+static void test_create_with_acl_that_fails_half_way(void **state)
+{
+	struct world *w;
+	unsigned seen_ok = 0, seen_undone = 0;
+
+	(void)state;
+	for (int at = 0; at < 16; at++) {
+		int changes, syncs = atomic_load(&fake.syncs_names);
+		struct nfs3_seen seen;
+		struct fsc_inode *d;
+		struct call c;
+
+		w = world_begin(exports, 1);
+		d = make_dir(0777, 0, 0);
+		fake_set_default_acl(d, acl_extended, sizeof(acl_extended));
+		call_nfs3(w, &c, NFS3_MKDIR);
+		put_dirop(&c.out, d, "sub");
+		put_sattr(&c.out, &mode_644);
+		changes = atomic_load(&fake.changes);
+		atomic_store(&fake.fail_skip, at);
+		atomic_store(&fake.fail, -ENOMEM);
+		if (status_on_worker(w, &c, NFS3_MKDIR, &seen)) {
+			assert_int_equal(seen.stat, NFS3ERR_JUKEBOX);
+			assert_null(fake_find(d, "sub"));
+			/* That it is gone again is durable, too. */
+			if (atomic_load(&fake.changes) > changes) {
+				assert_int_equal(atomic_load(&fake.syncs_names), syncs + 1);
+				seen_undone++;
+			}
+		} else {
+			assert_non_null(fake_find(d, "sub"));
+			assert_int_equal(atomic_load(&fake.syncs_names), syncs + 1);
+			seen_ok++;
+		}
+		atomic_store(&fake.fail, 0);
+		atomic_store(&fake.fail_skip, 0);
+		world_end(w);
+	}
+	assert_true(seen_ok && seen_undone == 2);
+}
+
+/* Longer than a page: Linux takes them, and a leaf holds them. */
+static void test_create_inherits_a_long_acl(void **state)
+{
+	enum {
+		NAMED = 8000,
+		ENTRIES = NAMED + 5
+	};
+	static uint8_t acl[4 + ENTRIES * 8];
+	struct world *w = world_begin(exports, 1);
+	struct fsc_inode *d = make_dir(0777, 0, 0);
+	struct call c;
+
+	(void)state;
+	/* The first two entries, so many users, and the last three. */
+	memcpy(acl, acl_extended, 20);
+	for (size_t i = 0; i < NAMED; i++) {
+		memcpy(acl + 20 + i * 8, acl_extended + 12, 8);
+		acl[20 + i * 8 + 4] = (uint8_t)(100 + i % 100);
+	}
+	memcpy(acl + 20 + NAMED * 8, acl_extended + 20, 24);
+	fake_set_default_acl(d, acl, sizeof(acl));
+	call_nfs3(w, &c, NFS3_CREATE);
+	put_create(&c.out, d, "f", NFS3_GUARDED, &mode_644, 0);
+	run_on_worker(w, &c, NFS3_CREATE);
+	assert_int_equal(granted_to(w, fake_find(d, "f"), 150), NFS3_ACCESS_READ);
+	setattr_call(w, &c, fake_find(d, "f"), 0660);
+	run_on_worker(w, &c, NFS3_SETATTR);
+	assert_int_equal(granted_to(w, fake_find(d, "f"), 150),
 		NFS3_ACCESS_READ | NFS3_ACCESS_MODIFY | NFS3_ACCESS_EXTEND);
 	world_end(w);
 }
@@ -377,12 +545,16 @@ int main(void)
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_create_makes_a_file_of_the_caller),
 		cmocka_unit_test(test_create_unchecked_of_existing_heeds_the_file_only),
+		cmocka_unit_test(test_create_unchecked_of_existing_waits_for_its_name),
 		cmocka_unit_test(test_create_exclusive_is_told_by_its_verifier),
 		cmocka_unit_test(test_create_odd_names),
 		cmocka_unit_test(test_create_in_setgid_directory_inherits_the_group),
 		cmocka_unit_test(test_create_owner_is_chosen_by_root_only),
 		cmocka_unit_test(test_create_with_times_runs_on_a_worker),
 		cmocka_unit_test(test_create_inherits_the_default_acl),
+		cmocka_unit_test(test_setattr_with_acl_that_fails_half_way),
+		cmocka_unit_test(test_create_with_acl_that_fails_half_way),
+		cmocka_unit_test(test_create_inherits_a_long_acl),
 		cmocka_unit_test(test_create_default_acl_that_is_but_a_mode),
 		cmocka_unit_test(test_symlink_targets),
 		cmocka_unit_test(test_mknod_types),

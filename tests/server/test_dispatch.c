@@ -8,6 +8,8 @@
 #include <cmocka.h>
 
 #include <errno.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 
 #include "base/lock.h"
@@ -312,6 +314,41 @@ static void test_dispatch_parked_read_goes_on_to_worker(void **state)
 	end(w);
 }
 
+#define JUNK (1u << 20)
+
+/* A GETATTR with junk behind its arguments, in memory that is taken over. */
+static void send_with_junk(struct world *w)
+{
+	struct rpc_input in = {.len = JUNK, .owned_bytes = JUNK};
+	struct call c;
+
+	call_nfs3(w, &c, NFS3_GETATTR);
+	put_fh(&c.out, fake_root(5));
+	in.data = in.owned = calloc(1, JUNK);
+	assert_non_null(in.owned);
+	memcpy(in.owned, c.data, (size_t)(c.out.p - c.data));
+	assert_int_equal(rpc_dispatch(&w->peer, &in), 0);
+	assert_null(in.owned);
+}
+
+static void test_dispatch_held_records_are_charged_whole(void **state)
+{
+	struct world *w = begin(1);
+
+	(void)state;
+	hold_worker(w);
+	atomic_store(&fake.block, 200);
+	for (int i = 0; i < 200; i++)
+		send_with_junk(w);
+	assert_int_equal(w->peer.n_requests, 200);
+	assert_true(w->peer.request_bytes >= 200 * (size_t)JUNK);
+	assert_true(w->loop.request_bytes >= 200 * (size_t)JUNK);
+	let_workers_go(w);
+	wait_for_requests(w, &w->peer);
+	assert_int_equal(w->peer.request_bytes, 0);
+	end(w);
+}
+
 static void test_dispatch_peer_closed_while_parked_gives_back(void **state)
 {
 	struct world *w = begin(1);
@@ -420,6 +457,7 @@ int main(void)
 		cmocka_unit_test(test_dispatch_parked_read_completes),
 		cmocka_unit_test(test_dispatch_parked_read_fails),
 		cmocka_unit_test(test_dispatch_parked_read_goes_on_to_worker),
+		cmocka_unit_test(test_dispatch_held_records_are_charged_whole),
 		cmocka_unit_test(test_dispatch_peer_closed_while_parked_gives_back),
 		cmocka_unit_test(test_dispatch_peer_closed_with_unsent_data_gives_back),
 		cmocka_unit_test(test_dispatch_error_bodies_are_exact),

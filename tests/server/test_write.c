@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include <errno.h>
+#include <string.h>
 #include <sys/stat.h>
 
 #include "base/lock.h"
@@ -288,6 +289,84 @@ static void test_peer_closed_while_parked_on_a_sync(void **state)
 	world_end(w);
 }
 
+static void ready(struct rpc_peer *peer)
+{
+	(void)peer;
+}
+
+static void write_call(struct world *w, struct call *c, struct fsc_inode *f, const char *text)
+{
+	call_nfs3(w, c, NFS3_WRITE);
+	put_write(&c->out, f, 0, NFS3_UNSTABLE, text, (uint32_t)strlen(text));
+}
+
+/*
+ * The first run waits for a worker, its connection is lost, and the client sends it again: it is
+ * answered after the first run only, so that what the client writes next stays.
+ */
+static void test_write_again_waits_for_the_first_run(void **state)
+{
+	struct world *w = world_begin(exports, 1);
+	struct fsc_inode *f = fake_make(fake_root(5), "f", S_IFREG | 0666);
+	struct rpc_peer second;
+	struct call old, new;
+	const uint8_t *data;
+	size_t len;
+
+	(void)state;
+	hold_worker(w);
+	write_call(w, &old, f, "old!");
+	atomic_store(&fake.block, 1);
+	assert_int_equal(call_send(w, &old), 0);
+	rpc_peer_close(&w->peer);
+	rpc_peer_init(&second, &w->loop, &w->peer.addr, ready);
+	assert_int_equal(call_send_by(w, &second, &old), 0);
+	assert_int_equal(second.n_requests, 1);
+	assert_int_equal(second.out.bytes, 0);
+	let_workers_go(w);
+	wait_for_requests(w, &second);
+	assert_true(second.out.bytes > 0);
+	assert_int_equal(w->peer.n_requests, 0);
+	write_call(w, &new, f, "new!");
+	assert_int_equal(call_send_by(w, &second, &new), 0);
+	/* Once more the first: a copy of it was on its way all the time. */
+	assert_int_equal(call_send_by(w, &second, &old), 0);
+	assert_int_equal(second.n_requests, 0);
+	data = fake_data(f, &len);
+	assert_int_equal(len, 4);
+	assert_memory_equal(data, "new!", 4);
+	assert_int_equal(w->counters.op[NFS3_WRITE].calls, 2);
+	rpc_peer_close(&second);
+	world_end(w);
+}
+
+/* The same xid for other data is another call: at the beginning, at the end, of another length. */
+static void test_write_of_other_data_is_not_the_same_call(void **state)
+{
+	struct world *w = world_begin(exports, 0);
+	struct fsc_inode *f = fake_make(fake_root(5), "f", S_IFREG | 0666);
+	static char text[4][4001];
+	struct reply r;
+	struct call c;
+
+	(void)state;
+	for (int i = 0; i < 4; i++)
+		memset(text[i], 'a', 4000);
+	text[1][0] = 'b';
+	text[2][3999] = 'b';
+	text[3][3999] = '\0';
+	for (unsigned i = 0; i < 4; i++) {
+		for (int again = 0; again < 2; again++) {
+			w->xid = 1000;
+			write_call(w, &c, f, text[i]);
+			call_reply(w, &c, &r);
+			reply_free(&r);
+		}
+		assert_int_equal(w->counters.op[NFS3_WRITE].calls, i + 1);
+	}
+	world_end(w);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -301,6 +380,8 @@ int main(void)
 		cmocka_unit_test(test_verifier_of_commit_is_of_its_end),
 		cmocka_unit_test(test_write_on_async_export_is_stable_when_asked),
 		cmocka_unit_test(test_peer_closed_while_parked_on_a_sync),
+		cmocka_unit_test(test_write_again_waits_for_the_first_run),
+		cmocka_unit_test(test_write_of_other_data_is_not_the_same_call),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
