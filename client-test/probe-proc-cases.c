@@ -541,6 +541,35 @@ static void subvolumes_are_crossed(void)
 	WANT(r.READ3res_u.resok.count == 14, "sub/sub2/inside: %u bytes", r.READ3res_u.resok.count);
 }
 
+/*
+ * A snapshot has a subvolume's name, but not the subvolume: it is an empty directory, which
+ * a walk, or a copy of the tree, passes without an error.
+ */
+static void snapshot_has_a_stub(void)
+{
+	struct probe_conn *c = conn_open();
+	struct probe_fh snap, stub;
+	READDIR3args a = {.count = 4096};
+	READDIR3res r = {0};
+	fattr3 attr;
+
+	if (!probe.has_subvolumes)
+		probe_skip("the tree isn't on btrfs");
+	snap = path_fh(c, "snap");
+	stub = path_fh(c, "snap/sub2");
+	attr = fh_attr(c, &stub);
+	WANT(attr.type == NF3DIR && attr.nlink >= 1 && (attr.mode & 0777) == 0755,
+		"type %d, %u links, mode 0%o", (int)attr.type, attr.nlink, attr.mode);
+	WANT(attr.fsid == fh_attr(c, &snap).fsid, "another file system");
+	want_stat("LOOKUP", try_lookup(c, &stub, "inside", NULL), NFS3ERR_NOENT);
+	a.dir = fh_wire(&stub);
+	NFS_CALL(c, READDIR, &a, &r);
+	want_stat("READDIR", r.status, NFS3_OK);
+	WANT(r.READDIR3res_u.resok.reply.eof, "no end");
+	for (entry3 *e = r.READDIR3res_u.resok.reply.entries; e; e = e->nextentry)
+		WANT(e->name[0] == '.', "an entry %s", e->name);
+}
+
 /* A server restarted or under load may answer on any connection. */
 static void handles_work_on_every_connection(void)
 {
@@ -577,6 +606,7 @@ const struct probe_case probe_proc_cases[] = {
 	{"fsstat_p20_any_handle", fsstat_sane},
 	{"subvolumes_have_their_own_fsid", subvolumes_have_their_own_fsid},
 	{"subvolumes_are_crossed", subvolumes_are_crossed},
+	{"subvolumes_b31_stub_in_snapshot", snapshot_has_a_stub},
 	{"handles_work_on_every_connection", handles_work_on_every_connection},
 	{NULL, NULL},
 };

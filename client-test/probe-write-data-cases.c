@@ -247,6 +247,45 @@ static void write_past_the_end_of_all(void)
 	want_bytes(c, &fh, "abc", 3);
 }
 
+/*
+ * P14: as large as a file can be. What lies at its very end is written, read and committed, and
+ * a read there ends without an error.
+ */
+static void largest_file(void)
+{
+	const uint64_t max = INT64_MAX;
+	struct probe_conn *c = conn_open();
+	struct probe_fh dir = work_dir(c, "largest"), fh = make_file(c, &dir, "f", "abc");
+	struct change ch = do_size(c, &fh, max);
+	READ3res r;
+
+	want_change("SETATTR", &ch, NFS3_OK);
+	WANT(fh_attr(c, &fh).size == max, "size %lx", fh_attr(c, &fh).size);
+	ch = do_write(c, &fh, max - 5000, "near", 4, UNSTABLE);
+	want_change("WRITE near the end", &ch, NFS3_OK);
+	ch = do_write(c, &fh, max - 3, "end", 3, FILE_SYNC);
+	want_change("WRITE at the end", &ch, NFS3_OK);
+	ch = do_commit(c, &fh, max - 8192, 8192);
+	want_change("COMMIT", &ch, NFS3_OK);
+	fh_read(c, &fh, max - 3, 4096, &r);
+	want_stat("READ across the end", r.status, NFS3_OK);
+	WANT(r.READ3res_u.resok.count == 3 && r.READ3res_u.resok.eof &&
+			!memcmp(r.READ3res_u.resok.data.data_val, "end", 3),
+		"%u bytes, eof %d", r.READ3res_u.resok.count, (int)r.READ3res_u.resok.eof);
+	fh_read(c, &fh, max - 5000, 4, &r);
+	want_stat("READ", r.status, NFS3_OK);
+	WANT(r.READ3res_u.resok.count == 4 && !memcmp(r.READ3res_u.resok.data.data_val, "near", 4),
+		"other bytes");
+	ch = do_size(c, &fh, max - 4999);
+	want_change("SETATTR", &ch, NFS3_OK);
+	fh_read(c, &fh, max - 5000, 4096, &r);
+	WANT(r.status == NFS3_OK && r.READ3res_u.resok.count == 1 && r.READ3res_u.resok.eof,
+		"after it was cut: status %d, %u bytes", (int)r.status, r.READ3res_u.resok.count);
+	ch = do_size(c, &fh, 3);
+	want_change("SETATTR", &ch, NFS3_OK);
+	want_bytes(c, &fh, "abc", 3);
+}
+
 /* ------------------------------------------------------------------ COMMIT */
 
 /* P16. */
@@ -535,6 +574,7 @@ const struct probe_case probe_write_data_cases[] = {
 	{"write_verifier_constant", write_verifier},
 	{"write_other_types", write_to_other_types},
 	{"write_offset_limits", write_past_the_end_of_all},
+	{"write_p14_largest_file", largest_file},
 	{"write_p16_commit_ranges", commit_ranges},
 	{"write_commit_other_types", commit_of_other_types},
 	{"setattr_size_zeroes", size_zeroes},

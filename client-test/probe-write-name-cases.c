@@ -2,6 +2,8 @@
 /* Names on a writable export: making, removing, renaming, linking, listing meanwhile. */
 #include "probe-write.h"
 
+#include "clash.h"
+
 #include <arpa/inet.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -358,6 +360,46 @@ static void names(void)
 	}
 }
 
+/*
+ * B21: names of one hash share an item of the directory, which has an end. Beyond it each
+ * operation is refused; nobody else notices, and what was made can be removed.
+ */
+static void names_of_one_hash(void)
+{
+	struct probe_conn *c = conn_open(), *other = conn_open();
+	struct probe_fh dir = work_dir(c, "clash"), elsewhere = work_dir(c, "clash-elsewhere"),
+			file = make_file(c, &dir, "linked", "x");
+	char name[250 + 1] = "";
+	uint32_t status = NFS3_OK, n = 0;
+	struct change ch;
+
+	for (; status == NFS3_OK && n < 5000; n++) {
+		enum maker by = (enum maker)(n % MAKERS);
+
+		if (by == BY_RENAME)
+			make_file(c, &dir, "from", "x");
+		clash_name(CLASH_NAME_SEED, 0xb21b21u, "clash", n, name, 250);
+		status = make_bytes(c, by, &dir, name, 250, &file);
+	}
+	want_stat("one too many", status, NFS3ERR_NAMETOOLONG);
+	ch = do_create(c, &dir, "from", UNCHECKED, NULL, NULL);
+	want_change("CREATE of another name", &ch, NFS3_OK);
+	for (int by = 0; by < MAKERS; by++)
+		want_stat(maker_names[by], make_bytes(c, (enum maker)by, &dir, name, 250, &file),
+			NFS3ERR_NAMETOOLONG);
+	want_stat("what was to be renamed", try_lookup(c, &dir, "from", NULL), NFS3_OK);
+	/* Others, in this directory and elsewhere, durably. */
+	make_file(other, &dir, "other", "x");
+	make_file(other, &elsewhere, "other", "x");
+	for (uint32_t i = 0; i + 1 < n; i++) {
+		clash_name(CLASH_NAME_SEED, 0xb21b21u, "clash", i, name, 250);
+		probe_trying("name %u of %u", i, n);
+		want_stat("LOOKUP", try_lookup(other, &dir, name, NULL), NFS3_OK);
+		ch = i % MAKERS == BY_MKDIR ? do_rmdir(c, &dir, name) : do_remove(c, &dir, name);
+		want_change("removal", &ch, NFS3_OK);
+	}
+}
+
 /* ------------------------------------------------------------------ RENAME */
 
 static const uint32_t in_the_way[] = {
@@ -440,6 +482,33 @@ static void across_subvolumes(void)
 	want_stat("the file is there", try_lookup(c, &dir, "f", NULL), NFS3_OK);
 	make_file(c, &sub, "rw-in-the-subvolume", "x");
 	want_stat("REMOVE in it", do_remove(c, &sub, "rw-in-the-subvolume").status, NFS3_OK);
+}
+
+/*
+ * B31: what a snapshot has in place of a subvolume takes nothing in, and is not moved; the snapshot
+ * around it is as writable as any other.
+ */
+static void stub_in_snapshot(void)
+{
+	static const uint32_t refused[] = {NFS3ERR_ROFS, NFS3ERR_ACCES, NFS3ERR_PERM, UINT32_MAX};
+	struct probe_conn *c = conn_open();
+	struct probe_fh snap, stub;
+	sattr3 mode = sattr_mode(0777);
+
+	if (!probe.has_subvolumes)
+		probe_skip("no subvolumes");
+	snap = path_fh(c, "snap");
+	stub = path_fh(c, "snap/sub2");
+	make_file(c, &snap, "rw-beside", "x");
+	want_one_of("CREATE", do_create(c, &stub, "f", GUARDED, NULL, NULL).status, refused);
+	want_one_of("MKDIR", do_mkdir(c, &stub, "d", NULL).status, refused);
+	want_one_of("RENAME into", do_rename(c, &snap, "rw-beside", &stub, "f").status, refused);
+	want_one_of("SETATTR", do_setattr(c, &stub, &mode, NULL).status, refused);
+	want_one_of("RENAME", do_rename(c, &snap, "sub2", &snap, "elsewhere").status, refused);
+	want_one_of("REMOVE", do_remove(c, &snap, "sub2").status,
+		(const uint32_t[]){NFS3ERR_ISDIR, NFS3ERR_PERM, UINT32_MAX});
+	want_stat("LOOKUP", try_lookup(c, &snap, "sub2", NULL), NFS3_OK);
+	want_stat("REMOVE", do_remove(c, &snap, "rw-beside").status, NFS3_OK);
 }
 
 /* ------------------------------------------------------------------ LINK */
@@ -708,9 +777,11 @@ const struct probe_case probe_write_name_cases[] = {
 	{"symlink_targets", symlinks},
 	{"mknod_types", nodes},
 	{"names_p13", names},
+	{"names_b21_one_hash", names_of_one_hash},
 	{"rename_files", renames},
 	{"rename_directories", rename_directories},
 	{"rename_link_xdev", across_subvolumes},
+	{"subvolumes_b31_stub_is_left_alone", stub_in_snapshot},
 	{"link_p28", links},
 	{"link_b23_max", max_links},
 	{"readdir_p06_changes", listing_while_changing},

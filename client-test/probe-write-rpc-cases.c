@@ -368,15 +368,26 @@ static void squashed_root(void)
 
 /* ------------------------------------------------------------------ restarts */
 
-/* Kills the server and starts it again; connections of before are gone. */
-static void restart(void)
+/*
+ * Kills the server, does something with its volume (nothing: NULL), and starts it again;
+ * connections of before are gone.
+ */
+static void restart_with(const char *what)
 {
+	char command[1000];
+
 	if (!probe.restart_command)
 		probe_skip("no --restart-command");
+	snprintf(command, sizeof(command), "%s %s", probe.restart_command, what ? what : "");
 	conn_close_all();
 	fflush(NULL);
-	if (system(probe.restart_command))
+	if (system(command))
 		FAIL("the restart command failed");
+}
+
+static void restart(void)
+{
+	restart_with(NULL);
 }
 
 /* P51. */
@@ -479,6 +490,109 @@ static void restart_keeps(void)
 	WANT(fh_attr(c, &sub).mode == 0711, "mode 0%o", fh_attr(c, &sub).mode);
 }
 
+/* B13: what was removed while data of it was on its way is gone, and nothing of it comes back. */
+static void restart_after_removal(void)
+{
+	struct probe_conn *c = conn_open();
+	struct probe_fh dir, files[20];
+	char data[50000], name[16];
+	struct change ch;
+
+	if (!probe.restart_command)
+		probe_skip("no --restart-command");
+	dir = work_dir(c, "b13");
+	memset(data, 'd', sizeof(data));
+	for (int i = 0; i < 20; i++) {
+		snprintf(name, sizeof(name), "f%d", i);
+		files[i] = make_file(c, &dir, name, "");
+		ch = do_write(c, &files[i], 0, data, sizeof(data), i % 2 ? FILE_SYNC : UNSTABLE);
+		want_change("WRITE", &ch, NFS3_OK);
+		ch = do_write(c, &files[i], 100000, data, sizeof(data), UNSTABLE);
+		want_change("WRITE", &ch, NFS3_OK);
+	}
+	for (int i = 0; i < 19; i++) { /* by REMOVE, or by a RENAME of the last one */
+		snprintf(name, sizeof(name), "f%d", i);
+		if (i % 4 < 2)
+			ch = do_remove(c, &dir, name);
+		else
+			ch = do_rename(c, &dir, "f19", &dir, name);
+		want_change("its end", &ch, NFS3_OK);
+		if (i % 4 >= 2)
+			make_file(c, &dir, "f19", "the last");
+		want_stat("COMMIT", do_commit(c, &files[i], 0, 0).status, NFS3ERR_STALE);
+	}
+	restart();
+	c = conn_open();
+	for (int i = 0; i < 19; i++) {
+		fattr3 a;
+
+		snprintf(name, sizeof(name), "f%d", i);
+		want_stat("GETATTR", try_getattr(c, &files[i], &a), NFS3ERR_STALE);
+		want_stat(
+			name, try_lookup(c, &dir, name, NULL), i % 4 < 2 ? NFS3ERR_NOENT : NFS3_OK);
+	}
+}
+
+/* O02: the volume is another file on another path, as on another machine; handles go on. */
+static void restart_elsewhere(void)
+{
+	struct probe_conn *c = conn_open();
+	struct probe_fh dir, f, sub;
+	fattr3 before, after;
+	struct change ch;
+
+	if (!probe.restart_command)
+		probe_skip("no --restart-command");
+	dir = work_dir(c, "o02");
+	f = make_file(c, &dir, "f", "here");
+	sub = path_fh(c, "sub/inside");
+	before = fh_attr(c, &sub);
+	restart_with("elsewhere");
+	c = conn_open();
+	want_bytes(c, &f, "here", 4);
+	ch = do_write(c, &f, 4, " and there", 10, FILE_SYNC);
+	want_change("WRITE", &ch, NFS3_OK);
+	want_bytes(c, &f, "here and there", 14);
+	after = fh_attr(c, &sub);
+	WANT(after.fsid == before.fsid && after.fileid == before.fileid,
+		"another fsid or fileid: %lx.%lu, %lx.%lu", before.fsid, before.fileid, after.fsid,
+		after.fileid);
+	want_stat("CREATE", do_create(c, &dir, "g", GUARDED, NULL, NULL).status, NFS3_OK);
+}
+
+/*
+ * O04, O06: a subvolume was deleted, and a snapshot of it, with the same inode numbers, has
+ * taken its name. What had handles of the old one must not get at the new one.
+ */
+static void restart_rolled_back(void)
+{
+	struct probe_conn *c = conn_open();
+	struct probe_fh old, in, now;
+	struct change ch;
+	fattr3 a, b;
+
+	if (!probe.restart_command || !probe.has_subvolumes)
+		probe_skip("no --restart-command, or no subvolumes");
+	old = path_fh(c, "before");
+	in = path_fh(c, "before/inside");
+	b = fh_attr(c, &in);
+	restart_with("rolled-back");
+	c = conn_open();
+	want_stat("GETATTR", try_getattr(c, &old, &a), NFS3ERR_STALE);
+	want_stat("GETATTR", try_getattr(c, &in, &a), NFS3ERR_STALE);
+	want_stat("LOOKUP", try_lookup(c, &old, "inside", NULL), NFS3ERR_STALE);
+	want_stat("WRITE", do_write(c, &in, 0, "wrong", 5, FILE_SYNC).status, NFS3ERR_STALE);
+	want_stat("CREATE", do_create(c, &old, "f", UNCHECKED, NULL, NULL).status, NFS3ERR_STALE);
+	now = path_fh(c, "before/inside");
+	want_bytes(c, &now, "the new one\n", 12);
+	WANT(!same_fh(&now, &in), "the same handle");
+	a = fh_attr(c, &now);
+	WANT(a.fileid == b.fileid && a.fsid != b.fsid, "fileid %lu, was %lu; fsid %lx, was %lx",
+		a.fileid, b.fileid, a.fsid, b.fsid);
+	ch = do_write(c, &now, 0, "THE", 3, FILE_SYNC);
+	want_change("WRITE to the new one", &ch, NFS3_OK);
+}
+
 const struct probe_case probe_write_rpc_cases[] = {
 	{"replay_each", replay_of_each},
 	{"replay_in_flight", replay_at_once},
@@ -490,5 +604,8 @@ const struct probe_case probe_write_rpc_cases[] = {
 	{"perm_write_squashed", squashed_root},
 	{"restart_p51_verifier", restart_verifier},
 	{"restart_p17_keeps", restart_keeps},
+	{"restart_b13_after_removal", restart_after_removal},
+	{"restart_o02_elsewhere", restart_elsewhere},
+	{"restart_o06_rolled_back", restart_rolled_back},
 	{NULL, NULL},
 };

@@ -45,6 +45,19 @@ static void fill_entry(char *at, const struct xattr_change *c, uint64_t transid)
 		memcpy(at + sizeof(*di) + c->name_len, c->value, c->len);
 }
 
+static uint32_t bytes_of(const struct btrfs_dir_item *di)
+{
+	return di ? (uint32_t)sizeof(*di) + GET(di, name_len) + GET(di, data_len) : 0;
+}
+
+/* The item has no other. */
+static bool is_last_entry(const struct tree_path *path, const struct xattr_change *c)
+{
+	uint32_t bytes = path_data_bytes(path);
+
+	return bytes == bytes_of(dir_item_find(path_data(path), bytes, c->name, c->name_len));
+}
+
 /* Takes the entry at `at`, n bytes, out of the item at the path, which has others. */
 static void cut(struct tree_path *path, uint32_t at, uint32_t n)
 {
@@ -55,55 +68,81 @@ static void cut(struct tree_path *path, uint32_t at, uint32_t n)
 	path_resize_item(path, bytes - n);
 }
 
-/* Changes the item that was found, with room for the new entry in its leaf. */
-static int change_item(struct txn_handle *h, struct tree_path *path, const struct xattr_change *c)
+/*
+ * Whether the change can be made, and by how much it makes its item grow (TREE_IN_PLACE: not at
+ * all). What replaces an entry needs room only for what it has more: an item that is half a leaf
+ * or full of others' entries still takes it.
+ */
+static int check_item(struct fsc_inode *inode, const struct tree_path *path,
+	const struct xattr_change *c, int *grow)
 {
-	const char *item = path_data(path);
+	uint32_t bytes = path_data_bytes(path), add = c->value ? entry_bytes(c) : 0;
 	const struct btrfs_dir_item *di =
-		dir_item_find(item, path_data_bytes(path), c->name, c->name_len);
-	uint32_t bytes = path_data_bytes(path), old = 0, at = 0;
-	char *data;
+		dir_item_find(path_data(path), bytes, c->name, c->name_len);
+	uint32_t old = bytes_of(di);
 
 	if (di ? c->flags & FSC_XATTR_CREATE : c->flags & FSC_XATTR_REPLACE || !c->value)
 		return di ? -EEXIST : -ENODATA;
-	if (di) {
-		old = (uint32_t)sizeof(*di) + GET(di, name_len) + GET(di, data_len);
-		at = (uint32_t)((const char *)di - item);
-	}
-	if (!c->value && old == bytes)
-		return path_delete_items(&h->w, path, 1);
-	if (c->value && bytes - old + entry_bytes(c) > tree_max_item_bytes(path->root))
+	if (bytes - old + add > tree_max_item_bytes(&inode->subvol->root))
 		return -ENOSPC;
-	if (di && old < bytes) {
-		cut(path, at, old);
-		bytes -= old;
-	} else if (di) {
-		bytes = 0;
+	*grow = add > old ? (int)(add - old) : TREE_IN_PLACE;
+	return 0;
+}
+
+/* What is found stays so: nobody else changes this inode's attributes meanwhile. */
+static int check_change(
+	struct fsc_ctx *ctx, struct fsc_inode *inode, const struct xattr_change *c, int *grow)
+{
+	struct btrfs_key key = xattr_key(inode, c);
+	struct tree_path path = PATH_INIT;
+	int ret = tree_lookup(ctx, &inode->subvol->root, &key, &path);
+
+	if (ret == 0) {
+		ret = check_item(inode, &path, c, grow);
+	} else if (ret > 0) {
+		*grow = (int)entry_bytes(c);
+		ret = c->flags & FSC_XATTR_REPLACE || !c->value ? -ENODATA : 0;
 	}
+	path_release(&path);
+	return ret;
+}
+
+/* Changes the item that was found, with room for it to grow. */
+static void change_item(struct txn_handle *h, struct tree_path *path, const struct xattr_change *c)
+{
+	const char *item = path_data(path);
+	uint32_t bytes = path_data_bytes(path);
+	const struct btrfs_dir_item *di = dir_item_find(item, bytes, c->name, c->name_len);
+	uint32_t old = bytes_of(di);
+	char *data;
+
+	if (di && old < bytes)
+		cut(path, (uint32_t)((const char *)di - item), old);
+	bytes -= old;
 	if (!c->value)
-		return 0;
+		return;
 	data = path_resize_item(path, bytes + entry_bytes(c));
 	fill_entry(data + bytes, c, h->w.generation);
-	return 0;
 }
 
 static int apply(struct txn_handle *h, struct fsc_inode *inode, const struct xattr_change *c)
 {
 	struct btrfs_key key = xattr_key(inode, c);
 	struct tree_path path = PATH_INIT;
-	int ret = tree_search_modify(&h->w, &inode->subvol->root, &key,
-		c->value ? (int)entry_bytes(c) : TREE_IN_PLACE, &path);
+	int grow, ret = check_change(h->w.ctx, inode, c, &grow);
 
+	if (!ret)
+		ret = tree_search_modify(&h->w, &inode->subvol->root, &key, grow, &path);
 	if (ret < 0)
 		return ret;
-	if (ret == 0) {
-		ret = change_item(h, &path, c);
-	} else if (c->flags & FSC_XATTR_REPLACE || !c->value) {
-		ret = -ENODATA;
-	} else {
+	if (ret == 1) {
 		fill_entry(
 			path_insert_item(&h->w, &path, &key, entry_bytes(c)), c, h->w.generation);
 		ret = 0;
+	} else if (!c->value && is_last_entry(&path, c)) {
+		ret = path_delete_items(&h->w, &path, 1);
+	} else {
+		change_item(h, &path, c);
 	}
 	path_release(&path);
 	return ret;

@@ -142,6 +142,17 @@ unmount_ro() { # DIR
 	detach "${device%%[*}"
 }
 
+# ---- manifests -------------------------------------------------------------------
+
+# The stub of a subvolume that a snapshot does not contain (inode 2) is nowhere on disk. To the kernel
+# its times are those of the moment when it was looked at, and all of them are one inode on a device of their own.
+settled() {
+	awk -F '\t' -v OFS='\t' '
+	$3 == 2 && $4 == "d" { $2 = "-"; $11 = "-"; $12 = "-"; print; next }
+	!($2 in ordinal) { ordinal[$2] = count++ }
+	{ $2 = ordinal[$2] + 0; print }' "$1"
+}
+
 # ---- byred -----------------------------------------------------------------------
 
 # start_byred VOLUME ARG...: returns when it serves, with $byred_pid, $byred_addr (HOST:PORT),

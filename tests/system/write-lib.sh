@@ -91,3 +91,14 @@ mount_rw() {
 	mounted "$loop" "$2" noatime,subvolid=5
 }
 unmount_rw() { unmount_ro "$1"; }
+
+# byred_dies: SIGKILL; its connections and memory are gone.
+byred_dies() {
+	kill -KILL "$byred_pid"
+	wait "$byred_pid" 2>/dev/null || :
+	byred_pid=
+	exec {byred_out}<&-
+}
+
+# until_line N FILE PID: FILE has so many lines, or the process has ended.
+until_line() { (set +o pipefail; tail --pid="$3" -s 0.02 -c +1 -f "$2" 2>/dev/null | head -n "$1" >/dev/null); }
