@@ -141,6 +141,9 @@ int space_alloc_metadata(struct space *space, enum space_type type, uint64_t *lo
  */
 int space_prepare_metadata(struct fsc_ctx *ctx, struct space *space, uint64_t bytes);
 
+/* The same for 16 nodes of system space alone: before space_alloc_chunk(). */
+int space_prepare_system(struct fsc_ctx *ctx, struct space *space);
+
 /* Gives back at once what was allocated and is in no tree. */
 void space_free_unused(struct space *space, uint64_t logical, uint64_t bytes);
 
