@@ -98,16 +98,21 @@ static int insert_item(struct txn_handle *h, struct fsc_inode *inode, uint64_t f
 	return ret;
 }
 
+/* An item covers that much from now on. A hole is no part of an extent, but the kernel leaves it an offset. */
+static void set_length(struct btrfs_file_extent_item *fi, const struct item *it, uint64_t bytes)
+{
+	PUT(fi, num_bytes, bytes);
+	if (it->disk_logical)
+		return;
+	PUT(fi, offset, 0);
+	PUT(fi, ram_bytes, bytes);
+}
+
 /* What is left of an item behind end: in its own place, or as an item of its own. */
 static void shift_start(struct btrfs_file_extent_item *fi, const struct item *it, uint64_t end)
 {
-	uint64_t by = end - it->start;
-
-	if (it->disk_logical)
-		PUT(fi, offset, it->offset + by);
-	PUT(fi, num_bytes, it->end - end);
-	if (!it->disk_logical)
-		PUT(fi, ram_bytes, it->end - end);
+	PUT(fi, offset, it->offset + (end - it->start));
+	set_length(fi, it, it->end - end);
 }
 
 /* Cuts [start, end) out of the item at the path, of which something stays. Releases the path. */
@@ -127,9 +132,7 @@ static int cut_item(struct txn_handle *h, struct fsc_inode *inode, struct tree_p
 		path_release(path);
 		return 0;
 	}
-	PUT(fi, num_bytes, start - it->start);
-	if (!it->disk_logical)
-		PUT(fi, ram_bytes, start - it->start);
+	set_length(fi, it, start - it->start);
 	path_release(path);
 	if (keeps_right) {
 		/* One item becomes two, which both refer to the extent. */

@@ -320,12 +320,22 @@ static int prepare_type(
 	}
 }
 
+static uint64_t system_least_bytes(const struct space *space)
+{
+	return (uint64_t)SYSTEM_LEAST_NODES * space->config.geo->node_bytes;
+}
+
 int space_prepare_metadata(struct fsc_ctx *ctx, struct space *space, uint64_t bytes)
 {
-	uint64_t least = (uint64_t)SYSTEM_LEAST_NODES * space->config.geo->node_bytes;
 	int ret = prepare_type(ctx, space, SPACE_METADATA, bytes);
 
-	return ret ? ret : prepare_type(ctx, space, SPACE_SYSTEM, MIN(bytes, least));
+	return ret ? ret
+		   : prepare_type(ctx, space, SPACE_SYSTEM, MIN(bytes, system_least_bytes(space)));
+}
+
+int space_prepare_system(struct fsc_ctx *ctx, struct space *space)
+{
+	return prepare_type(ctx, space, SPACE_SYSTEM, system_least_bytes(space));
 }
 
 /* ------------------------------------------------------------ giving back */

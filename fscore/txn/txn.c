@@ -400,8 +400,11 @@ static int force_chunk(struct fsc_ctx *ctx, struct txns *txns, enum space_type t
 {
 	struct txn_handle h;
 	struct txn *txn;
-	int ret = join_running(ctx, txns, &txn);
+	/* The chunk tree's blocks: what is not in memory would be missed half-way. */
+	int ret = space_prepare_system(ctx, txns->config.space);
 
+	if (!ret)
+		ret = join_running(ctx, txns, &txn);
 	if (ret)
 		return ret;
 	txn_handle_init(&h, ctx, txns, txn);

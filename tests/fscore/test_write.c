@@ -437,9 +437,19 @@ static void test_exclusive_verifier_is_kept_whole(void **state)
 	writing_end();
 }
 
+/* Nothing has been loaded or joined yet: the chunk tree's blocks need space all the same. */
+static void test_make_chunk_as_the_first_change(void **state)
+{
+	(void)state;
+	writing_make("-m single");
+	assert_int_equal(txn_make_chunk(&w.ctx, &w.vol->w->txns, SPACE_METADATA), 0);
+	writing_end();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_make_chunk_as_the_first_change),
 		cmocka_unit_test(test_open_and_close_for_writing_changes_nothing),
 		cmocka_unit_test(test_create_names_are_there_after_reopening),
 		cmocka_unit_test(test_write_content_is_there_after_reopening),
