@@ -467,6 +467,7 @@ struct fsc_stats {
 	uint64_t page_alloc_waits;	       /* waits for pages, all with an incomplete batch */
 	uint64_t commits, commit_syncs;	       /* and those for whom they made something durable */
 	uint64_t commit_blocks;		       /* metadata blocks written, each copy not counted */
+	uint64_t commit_refs_max;	       /* references to extents that one had to write */
 	uint64_t commit_ns_sum, commit_ns_max; /* from the beginning until it was on disk */
 	/* How long changes had to wait meanwhile: the next transaction could not be joined. */
 	uint64_t commit_closed_ns_sum, commit_closed_ns_max;

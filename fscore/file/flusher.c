@@ -48,8 +48,10 @@ struct flusher {
 	 * trees. What a piece has not used is for the next.
 	 */
 	uint64_t promised_bytes;
-	uint64_t dead_due_ns;	   /* not before that are dead inodes tried again */
-	struct piece_list written; /* on disk, not in the trees yet */
+	uint64_t dead_due_ns;	    /* not before that are dead inodes tried again */
+	struct txn_waiter deleting; /* posted when they may go on, if throttled */
+	bool throttled;		    /* by txn_throttle() */
+	struct piece_list written;  /* on disk, not in the trees yet */
 };
 
 /* ---------------------------------------------------------------- files to write */
@@ -692,6 +694,12 @@ static void delete_dead(struct flusher *f)
 		fsc_inode_put(inode);
 	else
 		flusher_delete(inode);
+	f->throttled = txn_throttle(&f->fw->txns, &f->deleting);
+}
+
+static void on_unthrottled(struct fsc_msg *msg)
+{
+	container_of(msg, struct flusher, deleting.msg)->throttled = false;
 }
 
 /* ------------------------------------------------------------------------- main */
@@ -703,7 +711,7 @@ static bool has_dead(struct flusher *f, uint64_t *wait_ns)
 	bool has;
 
 	short_lock(&f->fw->lock);
-	has = !TAILQ_EMPTY(&f->fw->dead_inodes);
+	has = !f->throttled && !TAILQ_EMPTY(&f->fw->dead_inodes);
 	short_unlock(&f->fw->lock);
 	if (!has || now >= f->dead_due_ns)
 		return has;
@@ -811,6 +819,7 @@ static void *flusher_main(void *arg)
 	if (vol->w->start_error)
 		return NULL;
 	f.ctx.thread = vol->w->flusher_thread;
+	f.deleting = (struct txn_waiter){.thread = f.ctx.thread, .msg.fn = on_unthrottled};
 	f.compressor = compressor_create();
 	/* If there is no room, the first piece sees to it. */
 	if (!space_reserve(&f.fw->space, SPACE_METADATA,
@@ -820,9 +829,9 @@ static void *flusher_main(void *arg)
 		uint64_t wait_ns;
 		bool stopping = is_stopping(&f);
 
-		if (work(&f, &wait_ns) || (!f.n_pieces && tell_idle(&f)))
+		if (work(&f, &wait_ns) || (!f.n_pieces && !f.throttled && tell_idle(&f)))
 			continue;
-		if (stopping && !f.n_pieces)
+		if (stopping && !f.n_pieces && !f.throttled)
 			break;
 		if (wait_ns)
 			thread_wait_for(f.ctx.thread, wait_ns);

@@ -138,6 +138,7 @@ static int drop_behind(
 		 */
 		set_disk_size(&h, inode, done ? size : MIN(inode->disk_size, left_end), dropped);
 		p->size_bytes = txn_end_keeping(&h);
+		txn_throttle_wait(ctx, &vol->w->txns);
 		top_up(vol, p);
 	}
 	return 0;

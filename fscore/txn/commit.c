@@ -18,9 +18,6 @@
 /* How long a commit waits, at most, for others who are likely to want it, too. */
 #define MAX_GATHER_NS 5000000u
 
-/* References that are written while others still join: less is left for when they can't. */
-#define EARLY_REFS 100000u
-
 /* ------------------------------------------------------------------ root items */
 
 static int grow_root_item(struct tree_writer *w, struct tree_path *path)
@@ -225,24 +222,28 @@ static void close_joins(struct txns *txns, struct txn *txn)
 /* The trees are frozen: the next transaction runs from now on. */
 static void open_next(struct txns *txns, struct txn *txn, struct txn *next)
 {
-	struct txn_waiter *joiners;
+	struct txn_waiter *joiners, *throttled;
 
 	short_lock(&txns->lock);
 	txn->state = TXN_WRITING;
+	txns->commit_begun = false;
 	txns->committing = txn;
 	txns->running = next;
 	joiners = txns->joiners;
 	txns->joiners = NULL;
+	throttled = txn_take_throttled_locked(txns);
 	short_unlock(&txns->lock);
 	txn_post_waiters(joiners, 0);
+	txn_post_waiters(throttled, 0);
 }
 
-static void note_times(struct txns *txns, uint64_t closed_ns, uint64_t commit_ns)
+static void note_commit(struct txns *txns, uint64_t closed_ns, uint64_t commit_ns, uint64_t n_refs)
 {
 	short_lock(&txns->lock);
 	txns->usual_commit_ns =
 		txns->usual_commit_ns ? (7 * txns->usual_commit_ns + commit_ns) / 8 : commit_ns;
 	txns->stats.commits++;
+	txns->stats.refs_max = MAX(txns->stats.refs_max, n_refs);
 	txns->stats.closed_ns_sum += closed_ns;
 	txns->stats.commit_ns_sum += commit_ns;
 	txns->stats.closed_ns_max = MAX(txns->stats.closed_ns_max, closed_ns);
@@ -331,15 +332,19 @@ static void commit(struct txns *txns)
 	struct fsc_ctx ctx = {.thread = txns->thread};
 	struct txn *txn = txns->running, *next = txn_create(txns, txn->id + 1);
 	struct btrfs_super_block *super = malloc(sizeof(*super));
-	uint64_t start_ns = clock_now_ns(), closed_ns, open_ns;
+	uint64_t start_ns = clock_now_ns(), closed_ns, open_ns, n_refs;
 	struct txn_handle h;
 	int ret = next && super ? 0 : -ENOMEM;
 
 	txn_handle_init(&h, &ctx, txns, txn);
+	n_refs = delayed_refs_count(&txn->refs_owed);
+	short_lock(&txns->lock);
+	txns->commit_begun = true;
+	short_unlock(&txns->lock);
 	if (!ret)
 		ret = txn_settle_prepare(&h);
 	if (!ret)
-		ret = extent_run_refs(&h.w, &txn->extents, EARLY_REFS);
+		ret = txn_write_refs_early(&h);
 	closed_ns = clock_now_ns();
 	if (!ret) {
 		close_joins(txns, txn);
@@ -354,7 +359,7 @@ static void commit(struct txns *txns)
 		open_ns = clock_now_ns();
 		ret = txn_write_out(&ctx, txns, txn, super);
 		if (!ret)
-			note_times(txns, open_ns - closed_ns, clock_now_ns() - start_ns);
+			note_commit(txns, open_ns - closed_ns, clock_now_ns() - start_ns, n_refs);
 	}
 	free(super);
 	txn_free(next);
@@ -369,9 +374,10 @@ static void commit(struct txns *txns)
 /* After an abort: nobody may go on waiting. */
 static void fail_all(struct txns *txns)
 {
-	struct txn_waiter *waiters, *joiners, *for_space;
+	struct txn_waiter *waiters, *joiners, *for_space, *throttled;
 
 	short_lock(&txns->lock);
+	throttled = txn_take_throttled_locked(txns);
 	waiters = txns->running->waiters;
 	txns->running->waiters = NULL;
 	for_space = take_space_waiters_locked(txns, UINT64_MAX);
@@ -380,6 +386,7 @@ static void fail_all(struct txns *txns)
 	short_unlock(&txns->lock);
 	txn_post_waiters(waiters, -EIO);
 	txn_post_waiters(for_space, -EIO);
+	txn_post_waiters(throttled, -EIO);
 	txn_post_waiters(joiners, -EROFS);
 }
 
@@ -415,6 +422,7 @@ static bool is_time(struct txns *txns, uint64_t *wait_ns)
 void *txn_committer_main(void *arg)
 {
 	struct txns *txns = arg;
+	struct fsc_ctx ctx = {0};
 	bool stopping = false;
 
 	pthread_setname_np(pthread_self(), "committer");
@@ -423,6 +431,7 @@ void *txn_committer_main(void *arg)
 	sem_post(&txns->started);
 	if (txns->start_error)
 		return NULL;
+	ctx.thread = txns->thread;
 	while (!stopping) {
 		uint64_t wait_ns;
 
@@ -432,6 +441,8 @@ void *txn_committer_main(void *arg)
 			wait_ns = 0;
 		} else if (is_time(txns, &wait_ns)) {
 			commit(txns);
+			continue;
+		} else if (txn_write_refs(&ctx, txns)) {
 			continue;
 		}
 		if (wait_ns)

@@ -122,7 +122,8 @@ struct txn_stats {
 	uint64_t closed_ns_max; /* the longest that joins were closed */
 	uint64_t commit_ns_max;
 	uint64_t closed_ns_sum, commit_ns_sum;
-	uint64_t waiters; /* for whom a commit made something durable */
+	uint64_t refs_max; /* references that a commit has found, at most */
+	uint64_t waiters;  /* for whom a commit made something durable */
 };
 
 struct txns {
@@ -147,6 +148,10 @@ struct txns {
 	 * most so many. Any thread.
 	 */
 	_Atomic size_t owed_blocks;
+	/* The committer is to write references; who has made too many waits for that. */
+	_Atomic bool writing_refs;
+	struct txn_waiter *refs_waiters;
+	bool commit_begun;	    /* of the running transaction, which can still be joined */
 	struct txn_waiter *joiners; /* wait for the next transaction to run */
 	struct txn_waiter *idle;    /* wait for the last handle to end */
 	uint64_t released_id;	    /* what it and those before have freed can be allocated */
@@ -221,6 +226,15 @@ int txn_commit(struct fsc_ctx *ctx, struct txns *txns);
 
 /* As txn_commit(), and waits until what has been freed so far can be allocated. */
 int txn_commit_for_space(struct fsc_ctx *ctx, struct txns *txns);
+
+/*
+ * For who drops or adds references by the thousand, between two of its transactions: has them
+ * written before the commit. True: too many are owed now; w->msg is posted when the caller may go
+ * on. No handle is held. Never waits.
+ */
+bool txn_throttle(struct txns *txns, struct txn_waiter *w);
+/* The same, and waits. Might wait. */
+void txn_throttle_wait(struct fsc_ctx *ctx, struct txns *txns);
 
 /* Makes a chunk of this type in a transaction of its own. Might wait. -ENOSPC. */
 int txn_make_chunk(struct fsc_ctx *ctx, struct txns *txns, enum space_type type);

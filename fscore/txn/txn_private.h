@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* For txn.c, commit.c, tree_ops.c and write_out.c. */
+/* For the files of txn/. */
 #ifndef FSCORE_TXN_TXN_PRIVATE_H
 #define FSCORE_TXN_TXN_PRIVATE_H
 
@@ -16,6 +16,15 @@ void txn_free(struct txn *txn);
 
 /* Sets up a handle for the committer, with no reservation. */
 void txn_handle_init(struct txn_handle *h, struct fsc_ctx *ctx, struct txns *txns, struct txn *txn);
+
+/* The committer: writes some references in the background. False: that is not needed now. */
+bool txn_write_refs(struct fsc_ctx *ctx, struct txns *txns);
+
+/* The committer, when a commit has begun: all there are, so that few are left for later. */
+int txn_write_refs_early(struct txn_handle *h);
+
+/* Those whom txn_throttle() makes wait. */
+struct txn_waiter *txn_take_throttled_locked(struct txns *txns);
 
 /* The first error ends all: the volume is read-only from now on. */
 void txn_set_error(struct txns *txns, int error);

@@ -166,6 +166,7 @@ static void commit_stats(struct fsc_volume *vol, struct fsc_stats *out)
 	out->commits = st.commits;
 	out->commit_syncs = st.waiters;
 	out->commit_blocks = st.blocks_written;
+	out->commit_refs_max = st.refs_max;
 	out->commit_ns_sum = st.commit_ns_sum;
 	out->commit_ns_max = st.commit_ns_max;
 	out->commit_closed_ns_sum = st.closed_ns_sum;

@@ -222,6 +222,7 @@ static json_t *commits_json(const struct fsc_stats *st)
 	set_u64(o, "count", st->commits);
 	set_u64(o, "syncs", st->commit_syncs);
 	set_u64(o, "blocks", st->commit_blocks);
+	set_u64(o, "refs_max", st->commit_refs_max);
 	set_us(o, "mean_us", (double)st->commit_ns_sum / n);
 	set_us(o, "max_us", (double)st->commit_ns_max);
 	set_us(o, "closed_mean_us", (double)st->commit_closed_ns_sum / n);
