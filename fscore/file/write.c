@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 
 #include "base/util.h"
+#include "fscore/file/in_place.h"
 #include "fscore/file/inode_write.h"
 #include "fscore/file/writeback.h"
 
@@ -20,6 +21,7 @@ struct write_op {
 	uint64_t first; /* page */
 	unsigned n_pages;
 	struct page **pages; /* new; NULL once they have been given away */
+	bool in_place;	     /* without data space */
 };
 
 /* ---------------------------------------------------------------- old content */
@@ -181,7 +183,7 @@ static int write_locked(
 		ret = fill_edges(ctx, op);
 	if (!ret) {
 		copy_in(op, iov, n_iov);
-		ret = pages_replace(op->inode, op->first, op->n_pages, op->pages);
+		ret = pages_replace(op->inode, op->first, op->n_pages, op->pages, op->in_place);
 	}
 	if (ret) {
 		give_back(op);
@@ -215,6 +217,101 @@ static bool is_stale(struct fsc_inode *inode)
 	return stale;
 }
 
+/* -------------------------------------------------------------------- in place */
+
+static bool may_go_in_place(struct fsc_inode *inode)
+{
+	bool may;
+
+	short_lock(&inode->attr_lock);
+	may = inode->flags & (BTRFS_INODE_NODATACOW | BTRFS_INODE_PREALLOC);
+	short_unlock(&inode->attr_lock);
+	return may;
+}
+
+/* What is on its way there may turn what is preallocated into what can't be written over. */
+static bool some_is_on_its_way(struct write_op *op)
+{
+	uint64_t at;
+	bool some;
+
+	short_lock(&op->inode->owner.lock);
+	some = page_index_next(&op->inode->writing, op->first, &at) && at < op->first + op->n_pages;
+	short_unlock(&op->inode->owner.lock);
+	return some;
+}
+
+/* There is no data space at hand: whether all of it can be written without. op_lock is held. */
+static int can_go_in_place(struct fsc_ctx *ctx, struct write_op *op, bool *can)
+{
+	uint64_t at = op->first << op->pool->page_shift;
+	uint64_t end = (op->first + op->n_pages) << op->pool->page_shift, logical, len;
+	enum in_place how;
+
+	*can = false;
+	if (some_is_on_its_way(op))
+		return 0;
+	for (; at < end; at += len) {
+		int ret = in_place_find(ctx, op->inode, at, end, &how, &logical, &len);
+
+		if (ret || how == IN_PLACE_NOT)
+			return ret;
+	}
+	*can = true;
+	return 0;
+}
+
+/* 1: it needs space. */
+static int write_in_place(
+	struct fsc_ctx *ctx, struct write_op *op, const struct iovec *iov, unsigned n_iov)
+{
+	struct fsc_volume *vol = op->inode->subvol->vol;
+	uint64_t bytes = (uint64_t)op->n_pages << op->pool->page_shift;
+	bool can = false;
+	int ret = inode_lock(ctx, op->inode);
+
+	if (ret)
+		return ret;
+	ret = is_stale(op->inode) ? -ESTALE : can_go_in_place(ctx, op, &can);
+	if (!ret && can)
+		ret = dirty_reserve_in_place(ctx, vol, bytes);
+	if (!ret && can) {
+		op->in_place = true;
+		ret = write_locked(ctx, op, iov, n_iov);
+		if (ret)
+			dirty_done(vol, bytes);
+	}
+	inode_unlock(op->inode);
+	return ret || can ? ret : 1;
+}
+
+/*
+ * Reserves space; where the file may be written in place, only as far as that needs no waiting: if
+ * it does, the file is written, if it can be, without data space. *done: it has been.
+ */
+static int reserve_or_write(struct fsc_ctx *ctx, struct write_op *op, const struct iovec *iov,
+	unsigned n_iov, bool *done)
+{
+	struct fsc_volume *vol = op->inode->subvol->vol;
+	uint64_t bytes = (uint64_t)op->n_pages << op->pool->page_shift;
+	struct fsc_ctx try = {.thread = ctx->thread, .flags = FSC_NOWAIT};
+	int ret;
+
+	*done = false;
+	if (!may_go_in_place(op->inode))
+		return dirty_reserve(ctx, vol, bytes, 0);
+	ret = dirty_reserve(&try, vol, bytes, 0);
+	if (ret != -EAGAIN)
+		return ret;
+	if (try.blocked == FSC_BLOCKED_SPACE) {
+		ret = write_in_place(ctx, op, iov, n_iov);
+		*done = ret <= 0;
+		if (*done)
+			return ret;
+	}
+	return dirty_reserve(ctx, vol, bytes, 0);
+}
+
 int fsc_write(struct fsc_ctx *ctx, struct fsc_inode *inode, uint64_t file_off,
 	const struct iovec *iov, unsigned n_iov)
 {
@@ -223,6 +320,7 @@ int fsc_write(struct fsc_ctx *ctx, struct fsc_inode *inode, uint64_t file_off,
 		.file_off = file_off,
 		.end = file_off};
 	uint64_t reserved;
+	bool done;
 	int ret;
 
 	for (unsigned i = 0; i < n_iov; i++)
@@ -234,8 +332,8 @@ int fsc_write(struct fsc_ctx *ctx, struct fsc_inode *inode, uint64_t file_off,
 	op.n_pages = (unsigned)(((op.end - 1) >> op.pool->page_shift) - op.first) + 1;
 	reserved = (uint64_t)op.n_pages << op.pool->page_shift;
 	/* Before the lock: what makes room may need this file. What was dirty already is given back. */
-	ret = dirty_reserve(ctx, inode->subvol->vol, reserved, 0);
-	if (ret)
+	ret = reserve_or_write(ctx, &op, iov, n_iov, &done);
+	if (ret || done)
 		return ret;
 	ret = inode_lock(ctx, inode);
 	if (!ret) {
