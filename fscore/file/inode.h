@@ -75,6 +75,7 @@ struct fsc_inode {
 	struct page_index writing; /* those that are on their way */
 	uint64_t n_dirty;
 	unsigned n_writing; /* pieces on their way to the disk and into the trees */
+	bool grows;	    /* a small file is getting large: it must not go inline any more */
 	bool is_dead;	    /* its items are being deleted: nothing is to be written any more */
 	int write_error;    /* not told yet to a sync */
 	struct inode_sync *syncs;	    /* wait until nothing is to be written */

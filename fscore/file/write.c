@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 
 #include "base/util.h"
+#include "fscore/file/file_extent.h"
 #include "fscore/file/in_place.h"
 #include "fscore/file/inode_write.h"
 #include "fscore/file/writeback.h"
@@ -174,7 +175,7 @@ static void give_back(struct write_op *op)
 }
 
 /* With op_lock held and the space reserved. */
-static int write_locked(
+static int write_pages(
 	struct fsc_ctx *ctx, struct write_op *op, const struct iovec *iov, unsigned n_iov)
 {
 	int ret = take_pages(ctx, op);
@@ -194,6 +195,91 @@ static int write_locked(
 	attrs_written(op);
 	flusher_note(op->inode, false);
 	return 0;
+}
+
+/* ---------------------------------------------------------------- inline no more */
+
+/*
+ * An inline extent is the whole file: when a small one gets more behind its first page, that page
+ * is written, too. op_lock is held in all of these.
+ */
+static bool passes_small_end(struct write_op *op)
+{
+	uint64_t size = inode_size(op->inode);
+
+	return op->first && size && size < op->pool->page_bytes;
+}
+
+/* Whether the first page is, or is about to be, inline; not any more when it is dirty. */
+static int is_inline(struct fsc_ctx *ctx, struct write_op *op, bool *is)
+{
+	struct fsc_inode *inode = op->inode;
+	struct file_seg seg;
+	unsigned n;
+	bool is_dirty;
+	int ret;
+
+	short_lock(&inode->owner.lock);
+	is_dirty = page_index_lookup(&inode->dirty, 0);
+	*is = !is_dirty && page_index_lookup(&inode->writing, 0);
+	short_unlock(&inode->owner.lock);
+	if (*is || is_dirty)
+		return 0;
+	ret = file_map(ctx, inode, 0, op->pool->page_bytes, &seg, 1, &n);
+	if (ret || !n)
+		return ret;
+	*is = seg.kind == SEG_INLINE;
+	free(seg.inline_data);
+	return 0;
+}
+
+/* Makes the first page of the file a new, dirty one with the same content. */
+static int rewrite_first_page(struct fsc_ctx *ctx, struct write_op *op)
+{
+	struct fsc_volume *vol = op->inode->subvol->vol;
+	struct write_op first = {.inode = op->inode, .pool = op->pool, .n_pages = 1};
+	int ret = dirty_reserve(ctx, vol, op->pool->page_bytes, 0);
+
+	if (ret)
+		return ret;
+	ret = take_pages(ctx, &first);
+	if (!ret)
+		ret = fill_partial(ctx, &first, 0);
+	if (!ret)
+		ret = pages_replace(op->inode, 0, 1, first.pages, false);
+	if (ret) {
+		give_back(&first);
+		dirty_unreserve(vol, op->pool->page_bytes);
+	}
+	free(first.pages);
+	return ret;
+}
+
+static void set_grows(struct fsc_inode *inode, bool grows)
+{
+	short_lock(&inode->owner.lock);
+	inode->grows = grows;
+	short_unlock(&inode->owner.lock);
+}
+
+/* With op_lock held and the space reserved. */
+static int write_locked(
+	struct fsc_ctx *ctx, struct write_op *op, const struct iovec *iov, unsigned n_iov)
+{
+	bool inlined = false;
+	int ret;
+
+	if (!passes_small_end(op))
+		return write_pages(ctx, op, iov, n_iov);
+	/* Until the end has moved the flusher would take it for a small file. */
+	set_grows(op->inode, true);
+	ret = is_inline(ctx, op, &inlined);
+	if (!ret && inlined)
+		ret = rewrite_first_page(ctx, op);
+	if (!ret)
+		ret = write_pages(ctx, op, iov, n_iov);
+	set_grows(op->inode, false);
+	return ret;
 }
 
 static int check_write(struct fsc_inode *inode, uint64_t file_off, uint64_t len)
