@@ -27,6 +27,10 @@ extern struct writing w;
 void writing_make(const char *mkfs_options);
 /* One with these bytes; opened. */
 void writing_make_of(const void *volume, size_t bytes);
+/* Only that. */
+void writing_shut(void);
+void writing_load(void);
+void writing_load_read_only(void);
 /* Closes it, checks it, opens it again. Inodes must have been put. */
 void writing_reopen(void);
 /* Closes, checks and removes it. */
