@@ -4,7 +4,8 @@
  *
  * Life: read in by inode_get() with one reference -> shared by references -> with
  * none it stays in the table, with its pages, until the shard is full and it is the
- * oldest that was not used again -> its pages are dropped, it is freed.
+ * oldest that was not used again -> its pages are dropped, it is freed. Those whose data was lost,
+ * which nobody has been told yet, stay longer: as many as a quarter of the others.
  *
  * Invariants:
  *  1. refs go up from zero only under the shard's lock, so an inode without
