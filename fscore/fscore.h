@@ -463,6 +463,7 @@ struct fsc_stats {
 	uint64_t csum_errors;	 /* data blocks that did not match their checksum */
 	uint64_t meta_errors;	 /* copies of metadata blocks that did not pass */
 	uint64_t mirror_repairs; /* reads that another copy satisfied */
+	uint64_t repaired;	 /* bad copies of blocks and sectors that were written anew */
 	uint64_t readahead_bytes;
 	uint64_t page_alloc_waits;	       /* waits for pages, all with an incomplete batch */
 	uint64_t commits, commit_syncs;	       /* and those for whom they made something durable */

@@ -14,7 +14,7 @@ int data_io_create(struct fsc_inode *inode, unsigned epoch, uint64_t logical, un
 	struct data_io **out)
 {
 	struct fsc_volume *vol = inode->subvol->vol;
-	size_t per_page = sizeof(struct iovec) + sizeof(struct page *) + 2 * sizeof(bool) +
+	size_t per_page = sizeof(struct iovec) + sizeof(struct page *) + 2 * sizeof(bool) + 1u +
 		(csums ? vol->geo.csum_bytes : 0u);
 	struct data_io *io = calloc(1, sizeof(*io) + n * per_page);
 	int ret;
@@ -32,7 +32,8 @@ int data_io_create(struct fsc_inode *inode, unsigned epoch, uint64_t logical, un
 	io->pages = (struct page **)(io->iov + n);
 	io->good = (bool *)(io->pages + n);
 	io->have_csum = io->good + n;
-	io->csums = (uint8_t *)(io->have_csum + n);
+	io->bad_copies = (uint8_t *)(io->have_csum + n);
+	io->csums = io->bad_copies + n;
 	io->inode = inode;
 	fsc_inode_ref(inode);
 	io->epoch = epoch;
@@ -124,7 +125,7 @@ static void finish(struct data_io *io)
 	free(io);
 }
 
-/* Reads pages [first, first + len) from the current copy. */
+/* Reads pages [first, first + len) from the current copy, or writes them to it. */
 static void submit_run(struct data_io *io, struct fsc_thread *t, unsigned first, unsigned len)
 {
 	struct fsc_volume *vol = io->inode->subvol->vol;
@@ -162,6 +163,82 @@ static unsigned next_bad_run(const struct data_io *io, unsigned from, unsigned *
 	return first;
 }
 
+/* ----------------------------------------------------------------------- repair */
+
+static bool is_to_be_repaired(const struct data_io *io, unsigned i)
+{
+	return io->good[i] && io->bad_copies[i] & 1u << io->copy;
+}
+
+/* The next pages, from `from` on, of which the current copy is bad; len 0: there are none. */
+static unsigned next_repair_run(const struct data_io *io, unsigned from, unsigned *len)
+{
+	unsigned first = from, end;
+
+	while (first < io->n_pages && !is_to_be_repaired(io, first))
+		first++;
+	end = first;
+	while (end < io->n_pages && is_to_be_repaired(io, end))
+		end++;
+	*len = end - first;
+	return first;
+}
+
+/* Writes the next run of bad sectors, or finishes. */
+static void repair_from(struct data_io *io, struct fsc_thread *t, unsigned from)
+{
+	unsigned first, len = 0;
+
+	while (io->copy < io->place.n_mirrors && fs_writable(io->inode->subvol->vol)) {
+		first = next_repair_run(io, from, &len);
+		if (len)
+			break;
+		io->copy++;
+		from = 0;
+	}
+	if (len)
+		submit_run(io, t, first, len);
+	else
+		finish(io);
+}
+
+static void repair_done(struct io_req *req)
+{
+	struct data_io *io = container_of(req, struct data_io, req);
+
+	data_note_repair(io->inode->subvol->vol, io->copy,
+		io->logical + (uint64_t)io->run_first * io->inode->subvol->vol->geo.sector_bytes,
+		io->run_len, req->status);
+	repair_from(io, req->thread, io->run_first + io->run_len);
+}
+
+static void repair(struct data_io *io, struct fsc_thread *t)
+{
+	io->copy = 0;
+	io->req.op = IO_WRITE;
+	io->req.done = repair_done;
+	repair_from(io, t, 0);
+}
+
+void data_note_repair(
+	struct fsc_volume *vol, unsigned copy, uint64_t logical, unsigned n_sectors, int status)
+{
+	if (!status)
+		stat_add(&vol->stats.repaired, n_sectors);
+	log_limited(status ? LOG_LVL_ERROR : LOG_LVL_NOTICE, "data at %llu: copy %u %s%s",
+		(unsigned long long)logical, copy + 1,
+		status ? "can't be repaired: " : "repaired from another one",
+		status ? strerror(-status) : "");
+}
+
+static void note_bad(struct data_io *io, unsigned i)
+{
+	io->bad_copies[i] |= (uint8_t)(1u << io->copy);
+	io->is_bad = true;
+}
+
+/* ------------------------------------------------------------------------- read */
+
 static void check_run(struct data_io *io)
 {
 	struct fsc_volume *vol = io->inode->subvol->vol;
@@ -175,6 +252,9 @@ static void check_run(struct data_io *io)
 					io->pages[i]->index * vol->geo.sector_bytes,
 					page_data(&vol->pages, io->pages[i]), io->have_csum[i],
 					io->csums + (size_t)i * vol->geo.csum_bytes));
+		/* Without a checksum nobody knows which of two is right. */
+		if (!io->good[i] && io->verify && io->have_csum[i])
+			note_bad(io, i);
 		if (io->good[i] && io->copy)
 			stat_add(&vol->stats.mirror_repairs, 1);
 	}
@@ -194,6 +274,8 @@ static void run_done(struct io_req *req)
 	}
 	if (len)
 		submit_run(io, req->thread, first, len);
+	else if (io->is_bad)
+		repair(io, req->thread);
 	else
 		finish(io);
 }

@@ -9,7 +9,12 @@
  * PAGE_UPTODATE, the others leave the index and become PAGE_FAILED, and whoever
  * waits is told.
  *
- *   planned -> data_io_start() -> reading copy 0 -> (bad pages: copy 1) -> finished, freed
+ *   planned -> data_io_start() -> reading copy 0 -> (bad pages: copy 1 -> repairing copy 0)
+ *           -> finished, freed
+ *
+ * A copy that is bad (by its checksum; or it can't be read) is written anew from a good one, on a
+ * volume that can be written. The epoch, which is held until that has ended, keeps the extent
+ * from being another's; what has checksums is never written over in place.
  *
  * Locks: inode->owner.lock guards waiters, and the link from its pages.
  */
@@ -40,15 +45,17 @@ struct data_io {
 	uint64_t logical;
 	unsigned n_pages;
 	struct chunk_place place;
-	unsigned copy;		     /* the mirror being read */
+	unsigned copy;		     /* the mirror being read, or repaired */
 	unsigned run_first, run_len; /* pages that the I/O in flight covers */
 	bool verify;
+	bool is_bad;		      /* some copy is */
 	struct io_wait_link *waiters; /* guarded by inode->owner.lock */
 	/* n_pages of each, behind the structure */
 	struct iovec *iov;
 	struct page **pages; /* a reference to each */
 	bool *good;
 	bool *have_csum;
+	uint8_t *bad_copies; /* a bit for each mirror */
 	uint8_t *csums;
 };
 
@@ -76,5 +83,9 @@ static inline bool io_wait_drop(struct io_wait *wait)
 /* Whether len bytes at data are what the checksum says; counts and logs if not. */
 bool data_verify(struct fsc_inode *inode, uint64_t logical, uint64_t file_off, const void *data,
 	bool have_csum, const uint8_t *csum);
+
+/* A copy of some sectors has been written anew (0), or could not be. */
+void data_note_repair(
+	struct fsc_volume *vol, unsigned copy, uint64_t logical, unsigned n_sectors, int status);
 
 #endif

@@ -112,24 +112,34 @@ void dirty_done(struct fsc_volume *vol, uint64_t bytes)
  * A byte of metadata for each byte of data: what a small file takes inline, and more than the items
  * of a large one. What is copied of the trees meanwhile is the flusher's to see to.
  */
-int dirty_reserve(struct fsc_ctx *ctx, struct fsc_volume *vol, uint64_t bytes, unsigned flags)
+static int reserve(
+	struct fsc_ctx *ctx, struct fsc_volume *vol, uint64_t bytes, unsigned flags, bool in_place)
 {
 	struct fs_writing *fw = vol->w;
 	int ret = txn_reserve_space(ctx, &fw->txns, SPACE_METADATA, bytes, flags);
 
 	if (ret)
 		return ret;
-	ret = txn_reserve_space(ctx, &fw->txns, SPACE_DATA, bytes, 0);
-	if (ret) {
-		space_unreserve(&fw->space, SPACE_METADATA, bytes);
-		return ret;
+	if (!in_place)
+		ret = txn_reserve_space(ctx, &fw->txns, SPACE_DATA, bytes, 0);
+	if (!ret) {
+		ret = count_dirty(ctx, fw, bytes);
+		if (ret && !in_place)
+			space_unreserve(&fw->space, SPACE_DATA, bytes);
 	}
-	ret = count_dirty(ctx, fw, bytes);
-	if (ret) {
+	if (ret)
 		space_unreserve(&fw->space, SPACE_METADATA, bytes);
-		space_unreserve(&fw->space, SPACE_DATA, bytes);
-	}
 	return ret;
+}
+
+int dirty_reserve(struct fsc_ctx *ctx, struct fsc_volume *vol, uint64_t bytes, unsigned flags)
+{
+	return reserve(ctx, vol, bytes, flags, false);
+}
+
+int dirty_reserve_in_place(struct fsc_ctx *ctx, struct fsc_volume *vol, uint64_t bytes)
+{
+	return reserve(ctx, vol, bytes, 0, true);
 }
 
 void dirty_unreserve(struct fsc_volume *vol, uint64_t bytes)
@@ -139,21 +149,6 @@ void dirty_unreserve(struct fsc_volume *vol, uint64_t bytes)
 }
 
 /* ---------------------------------------------------------------- which pages */
-
-/* Takes the page at an index out of one of the inode's indexes, and gives back its reference. */
-static bool drop_from(struct fsc_inode *inode, struct page_index *index, uint64_t at, bool cached)
-{
-	struct page *page = page_index_lookup(index, at);
-
-	if (!page)
-		return false;
-	page_index_remove(index, at);
-	if (cached)
-		page_pool_drop(&inode->subvol->vol->pages, page);
-	else
-		page_pool_put(&inode->subvol->vol->pages, 1, &page);
-	return true;
-}
 
 /*
  * Makes sure that the index takes a page at `at`: a removal and a new insertion at the same place
@@ -195,11 +190,25 @@ static struct page *exchange(struct page_index *index, uint64_t at, struct page 
 	return old;
 }
 
-int pages_replace(struct fsc_inode *inode, uint64_t first, unsigned n, struct page *const *pages)
+/*
+ * Whether the page, which takes the place of a dirty one, has more space reserved than it needs:
+ * one of two pages' is enough, and is used if there is one.
+ */
+static bool inherits_space(struct page *page, const struct page *old)
+{
+	bool surplus = !old->in_place && !page->in_place;
+
+	page->in_place &= old->in_place;
+	return surplus;
+}
+
+int pages_replace(struct fsc_inode *inode, uint64_t first, unsigned n, struct page *const *pages,
+	bool in_place)
 {
 	struct fsc_volume *vol = inode->subvol->vol;
 	struct page_pool *pool = &vol->pages;
 	uint64_t again = 0; /* pages that were dirty already */
+	uint64_t surplus = 0;
 	unsigned made;
 	int ret;
 
@@ -221,7 +230,9 @@ int pages_replace(struct fsc_inode *inode, uint64_t first, unsigned n, struct pa
 		if (old)
 			page_pool_drop(pool, old);
 		old = exchange(&inode->dirty, first + i, pages[i]);
+		pages[i]->in_place = in_place;
 		if (old) {
+			surplus += inherits_space(pages[i], old);
 			page_pool_put(pool, 1, &old);
 			again++;
 		}
@@ -234,36 +245,46 @@ int pages_replace(struct fsc_inode *inode, uint64_t first, unsigned n, struct pa
 		inode->first_dirty_ns = clock_now_ns();
 	inode->n_dirty += n - again;
 	short_unlock(&inode->owner.lock);
+	if (surplus)
+		space_unreserve(&vol->w->space, SPACE_DATA, surplus << pool->page_shift);
 	if (again)
-		dirty_unreserve(vol, again << pool->page_shift);
+		dirty_done(vol, again << pool->page_shift);
 	return 0;
 }
 
 uint64_t dirty_discard(struct fsc_inode *inode, uint64_t from)
 {
 	struct fsc_volume *vol = inode->subvol->vol;
-	uint64_t n = 0, at;
+	uint64_t n = 0, with_space = 0, at;
+	struct page *page;
 
 	short_lock(&inode->owner.lock);
-	while (page_index_next(&inode->dirty, from, &at)) {
-		drop_from(inode, &inode->dirty, at, false);
+	while ((page = page_index_next(&inode->dirty, from, &at))) {
+		page_index_remove(&inode->dirty, at);
 		n++;
+		with_space += !page->in_place;
+		page_pool_put(&vol->pages, 1, &page);
 	}
 	inode->n_dirty -= n;
 	short_unlock(&inode->owner.lock);
+	if (with_space)
+		space_unreserve(&vol->w->space, SPACE_DATA, with_space << vol->pages.page_shift);
 	if (n)
-		dirty_unreserve(vol, n << vol->pages.page_shift);
+		dirty_done(vol, n << vol->pages.page_shift);
 	return n;
 }
 
 void pages_drop(struct fsc_inode *inode, uint64_t from)
 {
+	struct page *page;
 	uint64_t at;
 
 	short_lock(&inode->owner.lock);
 	inode->map_seq++;
-	while (page_index_next(&inode->index, from, &at))
-		drop_from(inode, &inode->index, at, true);
+	while ((page = page_index_next(&inode->index, from, &at))) {
+		page_index_remove(&inode->index, at);
+		page_pool_drop(&inode->subvol->vol->pages, page);
+	}
 	short_unlock(&inode->owner.lock);
 }
 

@@ -391,8 +391,10 @@ static struct piece *take_piece(struct flusher *f, struct fsc_inode *inode, int 
 		return NULL;
 	short_lock(&inode->owner.lock);
 	page = inode->is_dead ? NULL : next_to_write(inode, &at);
-	if (page)
+	if (page) {
 		p->file_off = at << f->vol->pages.page_shift;
+		p->has_space = !page->in_place;
+	}
 	while (page && p->n_pages < max_pages) {
 		if (page_index_insert(&inode->writing, at, page)) {
 			*error = p->n_pages ? 0 : -ENOMEM;
@@ -405,6 +407,8 @@ static struct piece *take_piece(struct flusher *f, struct fsc_inode *inode, int 
 		page = page_index_lookup(&inode->writing, at)
 			? NULL
 			: page_index_lookup(&inode->dirty, at);
+		if (page && page->in_place == p->has_space)
+			page = NULL;
 	}
 	inode->n_dirty -= p->n_pages;
 	if (p->n_pages)
@@ -448,8 +452,10 @@ static void shorten_piece(struct piece *p, unsigned n_pages)
 	if (no_memory)
 		data_lost(inode->subvol->vol, -ENOMEM);
 	p->n_pages = n_pages;
-	if (lost)
+	if (lost && p->has_space)
 		dirty_unreserve(inode->subvol->vol, lost << pool->page_shift);
+	else if (lost)
+		dirty_done(inode->subvol->vol, lost << pool->page_shift);
 	flusher_note(inode, true);
 }
 
@@ -519,10 +525,27 @@ static void do_without_space(struct flusher *f, struct piece *p)
 {
 	uint64_t bytes = (uint64_t)p->n_pages << f->vol->pages.page_shift;
 
-	space_unreserve(&f->fw->space, SPACE_DATA, bytes);
+	if (p->has_space)
+		space_unreserve(&f->fw->space, SPACE_DATA, bytes);
 	p->has_space = false;
 	if (p->form != PIECE_INLINE)
 		p->ram_bytes = p->disk_bytes = bytes;
+}
+
+/* It could have been written in place when it was accepted, and can't any more. */
+static int get_space(struct flusher *f, struct piece *p)
+{
+	uint64_t bytes = (uint64_t)p->n_pages << f->vol->pages.page_shift;
+	int ret = txn_reserve_space(&f->ctx, &f->fw->txns, SPACE_DATA, bytes, 0);
+
+	if (ret)
+		return ret;
+	p->has_space = true;
+	short_lock(&p->inode->owner.lock);
+	for (unsigned i = 0; i < p->n_pages; i++)
+		p->pages[i]->in_place = false;
+	short_unlock(&p->inode->owner.lock);
+	return 0;
 }
 
 /* Decides where and as what the piece goes. */
@@ -531,14 +554,15 @@ static int place_piece(struct flusher *f, struct piece *p)
 	unsigned n_pages;
 	int ret;
 
-	p->has_space = true;
 	ret = piece_choose_form(&f->ctx, f->compressor, p, &n_pages);
 	if (ret)
 		return ret;
 	if (n_pages < p->n_pages)
 		shorten_piece(p, n_pages);
-	if (p->form == PIECE_NEW)
-		return allocate(f, p);
+	if (p->form == PIECE_NEW) {
+		ret = p->has_space ? 0 : get_space(f, p);
+		return ret ? ret : allocate(f, p);
+	}
 	do_without_space(f, p);
 	return 0;
 }

@@ -60,7 +60,7 @@ struct inode_shard {
 
 struct fs_stats {
 	_Atomic uint64_t page_hits, page_misses;
-	_Atomic uint64_t csum_errors, mirror_repairs, readahead_bytes;
+	_Atomic uint64_t csum_errors, mirror_repairs, repaired, readahead_bytes;
 };
 
 TAILQ_HEAD(inode_list, fsc_inode);

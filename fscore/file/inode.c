@@ -233,14 +233,33 @@ static void remove_locked(struct inode_shard *shard, struct fsc_inode *inode)
 	shard->n_inodes--;
 }
 
+/* Somebody may still come to ask whether what was written is durable, and must hear that it is lost. */
+static bool has_to_tell(struct fsc_inode *inode)
+{
+	bool has;
+
+	short_lock(&inode->owner.lock);
+	has = inode->write_error;
+	short_unlock(&inode->owner.lock);
+	return has;
+}
+
+static bool can_go_locked(struct inode_shard *shard, struct fsc_inode *inode, size_t max_inodes)
+{
+	if (atomic_load_explicit(&inode->refs, memory_order_acquire) ||
+		atomic_load_explicit(&inode->referenced, memory_order_relaxed))
+		return false;
+	/* Those that have to tell something may make the table larger, but not without end. */
+	return shard->n_inodes > max_inodes + max_inodes / 4 || !has_to_tell(inode);
+}
+
 /* The oldest inode that nobody uses, out of the table; NULL when it is not full. */
 static struct fsc_inode *evict_locked(struct inode_shard *shard, size_t max_inodes)
 {
 	for (unsigned tries = 8; tries > 0 && shard->n_inodes > max_inodes; tries--) {
 		struct fsc_inode *inode = shard->oldest;
 
-		if (!atomic_load_explicit(&inode->refs, memory_order_acquire) &&
-			!atomic_load_explicit(&inode->referenced, memory_order_relaxed)) {
+		if (can_go_locked(shard, inode, max_inodes)) {
 			remove_locked(shard, inode);
 			shard->evictions++;
 			return inode;

@@ -4,7 +4,8 @@
  *
  * Life: read in by inode_get() with one reference -> shared by references -> with
  * none it stays in the table, with its pages, until the shard is full and it is the
- * oldest that was not used again -> its pages are dropped, it is freed.
+ * oldest that was not used again -> its pages are dropped, it is freed. Those whose data was lost,
+ * which nobody has been told yet, stay longer: as many as a quarter of the others.
  *
  * Invariants:
  *  1. refs go up from zero only under the shard's lock, so an inode without
@@ -75,6 +76,7 @@ struct fsc_inode {
 	struct page_index writing; /* those that are on their way */
 	uint64_t n_dirty;
 	unsigned n_writing; /* pieces on their way to the disk and into the trees */
+	bool grows;	    /* a small file is getting large: it must not go inline any more */
 	bool is_dead;	    /* its items are being deleted: nothing is to be written any more */
 	int write_error;    /* not told yet to a sync */
 	struct inode_sync *syncs;	    /* wait until nothing is to be written */

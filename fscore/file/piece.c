@@ -108,6 +108,21 @@ void piece_uncompress(struct piece *p)
 
 /* -------------------------------------------------------------------------- form */
 
+static bool has_more(const struct piece *p)
+{
+	struct fsc_inode *inode = p->inode;
+	bool more;
+
+	/* A truncation drops what is behind when this is in the trees. */
+	short_lock(&inode->attr_lock);
+	more = inode->disk_size > pool_of(p)->page_bytes;
+	short_unlock(&inode->attr_lock);
+	short_lock(&inode->owner.lock);
+	more |= inode->grows;
+	short_unlock(&inode->owner.lock);
+	return more;
+}
+
 /* Whether the piece is a whole small file, to be stored inline, perhaps compressed. */
 static bool choose_inline(struct fsc_ctx *ctx, struct compressor *c, struct piece *p)
 {
@@ -116,6 +131,9 @@ static bool choose_inline(struct fsc_ctx *ctx, struct compressor *c, struct piec
 	uint8_t type = compress_type_of(ctx, p->inode);
 
 	if (p->file_off || p->n_pages != 1 || !size || size >= pool_of(p)->page_bytes)
+		return false;
+	/* Nor has the file, or will it have soon, anything behind its first page. */
+	if (has_more(p))
 		return false;
 	/* What is preallocated behind the end stays; an inline extent stands alone. */
 	if (flags_of(p->inode) & BTRFS_INODE_PREALLOC)

@@ -464,6 +464,20 @@ static void commit_hole(struct fsc_read_impl *r, const struct file_seg *seg)
 
 /* --------------------------------------------------------------- compressed */
 
+/* The copies before the good one, which is in buf, are bad. The epoch is held. */
+static void repair_compressed(struct fsc_ctx *ctx, struct fsc_read_impl *r,
+	const struct compressed_extent *ext, char *buf, const struct chunk_place *place,
+	unsigned good)
+{
+	for (unsigned copy = 0; copy < good && fs_writable(r->vol); copy++) {
+		int ret = dev_rw_sync(r->vol->dev, ctx->thread, IO_WRITE, place->physical[copy],
+			buf, ext->disk_bytes);
+
+		data_note_repair(r->vol, copy, ext->logical,
+			(unsigned)(ext->disk_bytes / r->vol->geo.sector_bytes), ret);
+	}
+}
+
 /* Reads the compressed bytes of an extent, from a copy whose checksums are right. */
 static int read_compressed(struct fsc_ctx *ctx, struct fsc_read_impl *r,
 	const struct compressed_extent *ext, char *buf)
@@ -497,6 +511,8 @@ static int read_compressed(struct fsc_ctx *ctx, struct fsc_read_impl *r,
 		if (good) {
 			if (copy)
 				stat_add(&r->vol->stats.mirror_repairs, 1);
+			if (copy && has_data_csums(r->inode))
+				repair_compressed(ctx, r, ext, buf, &place, copy);
 			return 0;
 		}
 	}

@@ -54,7 +54,7 @@ static int rewrite_edge(struct fsc_ctx *ctx, struct fsc_inode *inode, uint64_t s
 	}
 	fsc_read_release(&rd);
 	if (!ret)
-		ret = pages_replace(inode, at, 1, &page);
+		ret = pages_replace(inode, at, 1, &page, false);
 	if (ret) {
 		page_pool_put(pool, 1, &page);
 		dirty_unreserve(inode->subvol->vol, pool->page_bytes);

@@ -8,6 +8,8 @@
 #include <sys/stat.h>
 
 #include "base/util.h"
+#include "fscore/file/file_extent.h"
+#include "fscore/file/in_place.h"
 #include "fscore/file/inode_write.h"
 #include "fscore/file/writeback.h"
 
@@ -20,6 +22,7 @@ struct write_op {
 	uint64_t first; /* page */
 	unsigned n_pages;
 	struct page **pages; /* new; NULL once they have been given away */
+	bool in_place;	     /* without data space */
 };
 
 /* ---------------------------------------------------------------- old content */
@@ -172,7 +175,7 @@ static void give_back(struct write_op *op)
 }
 
 /* With op_lock held and the space reserved. */
-static int write_locked(
+static int write_pages(
 	struct fsc_ctx *ctx, struct write_op *op, const struct iovec *iov, unsigned n_iov)
 {
 	int ret = take_pages(ctx, op);
@@ -181,7 +184,7 @@ static int write_locked(
 		ret = fill_edges(ctx, op);
 	if (!ret) {
 		copy_in(op, iov, n_iov);
-		ret = pages_replace(op->inode, op->first, op->n_pages, op->pages);
+		ret = pages_replace(op->inode, op->first, op->n_pages, op->pages, op->in_place);
 	}
 	if (ret) {
 		give_back(op);
@@ -192,6 +195,91 @@ static int write_locked(
 	attrs_written(op);
 	flusher_note(op->inode, false);
 	return 0;
+}
+
+/* ---------------------------------------------------------------- inline no more */
+
+/*
+ * An inline extent is the whole file: when a small one gets more behind its first page, that page
+ * is written, too. op_lock is held in all of these.
+ */
+static bool passes_small_end(struct write_op *op)
+{
+	uint64_t size = inode_size(op->inode);
+
+	return op->first && size && size < op->pool->page_bytes;
+}
+
+/* Whether the first page is, or is about to be, inline; not any more when it is dirty. */
+static int is_inline(struct fsc_ctx *ctx, struct write_op *op, bool *is)
+{
+	struct fsc_inode *inode = op->inode;
+	struct file_seg seg;
+	unsigned n;
+	bool is_dirty;
+	int ret;
+
+	short_lock(&inode->owner.lock);
+	is_dirty = page_index_lookup(&inode->dirty, 0);
+	*is = !is_dirty && page_index_lookup(&inode->writing, 0);
+	short_unlock(&inode->owner.lock);
+	if (*is || is_dirty)
+		return 0;
+	ret = file_map(ctx, inode, 0, op->pool->page_bytes, &seg, 1, &n);
+	if (ret || !n)
+		return ret;
+	*is = seg.kind == SEG_INLINE;
+	free(seg.inline_data);
+	return 0;
+}
+
+/* Makes the first page of the file a new, dirty one with the same content. */
+static int rewrite_first_page(struct fsc_ctx *ctx, struct write_op *op)
+{
+	struct fsc_volume *vol = op->inode->subvol->vol;
+	struct write_op first = {.inode = op->inode, .pool = op->pool, .n_pages = 1};
+	int ret = dirty_reserve(ctx, vol, op->pool->page_bytes, 0);
+
+	if (ret)
+		return ret;
+	ret = take_pages(ctx, &first);
+	if (!ret)
+		ret = fill_partial(ctx, &first, 0);
+	if (!ret)
+		ret = pages_replace(op->inode, 0, 1, first.pages, false);
+	if (ret) {
+		give_back(&first);
+		dirty_unreserve(vol, op->pool->page_bytes);
+	}
+	free(first.pages);
+	return ret;
+}
+
+static void set_grows(struct fsc_inode *inode, bool grows)
+{
+	short_lock(&inode->owner.lock);
+	inode->grows = grows;
+	short_unlock(&inode->owner.lock);
+}
+
+/* With op_lock held and the space reserved. */
+static int write_locked(
+	struct fsc_ctx *ctx, struct write_op *op, const struct iovec *iov, unsigned n_iov)
+{
+	bool inlined = false;
+	int ret;
+
+	if (!passes_small_end(op))
+		return write_pages(ctx, op, iov, n_iov);
+	/* Until the end has moved the flusher would take it for a small file. */
+	set_grows(op->inode, true);
+	ret = is_inline(ctx, op, &inlined);
+	if (!ret && inlined)
+		ret = rewrite_first_page(ctx, op);
+	if (!ret)
+		ret = write_pages(ctx, op, iov, n_iov);
+	set_grows(op->inode, false);
+	return ret;
 }
 
 static int check_write(struct fsc_inode *inode, uint64_t file_off, uint64_t len)
@@ -215,6 +303,101 @@ static bool is_stale(struct fsc_inode *inode)
 	return stale;
 }
 
+/* -------------------------------------------------------------------- in place */
+
+static bool may_go_in_place(struct fsc_inode *inode)
+{
+	bool may;
+
+	short_lock(&inode->attr_lock);
+	may = inode->flags & (BTRFS_INODE_NODATACOW | BTRFS_INODE_PREALLOC);
+	short_unlock(&inode->attr_lock);
+	return may;
+}
+
+/* What is on its way there may turn what is preallocated into what can't be written over. */
+static bool some_is_on_its_way(struct write_op *op)
+{
+	uint64_t at;
+	bool some;
+
+	short_lock(&op->inode->owner.lock);
+	some = page_index_next(&op->inode->writing, op->first, &at) && at < op->first + op->n_pages;
+	short_unlock(&op->inode->owner.lock);
+	return some;
+}
+
+/* There is no data space at hand: whether all of it can be written without. op_lock is held. */
+static int can_go_in_place(struct fsc_ctx *ctx, struct write_op *op, bool *can)
+{
+	uint64_t at = op->first << op->pool->page_shift;
+	uint64_t end = (op->first + op->n_pages) << op->pool->page_shift, logical, len;
+	enum in_place how;
+
+	*can = false;
+	if (some_is_on_its_way(op))
+		return 0;
+	for (; at < end; at += len) {
+		int ret = in_place_find(ctx, op->inode, at, end, &how, &logical, &len);
+
+		if (ret || how == IN_PLACE_NOT)
+			return ret;
+	}
+	*can = true;
+	return 0;
+}
+
+/* 1: it needs space. */
+static int write_in_place(
+	struct fsc_ctx *ctx, struct write_op *op, const struct iovec *iov, unsigned n_iov)
+{
+	struct fsc_volume *vol = op->inode->subvol->vol;
+	uint64_t bytes = (uint64_t)op->n_pages << op->pool->page_shift;
+	bool can = false;
+	int ret = inode_lock(ctx, op->inode);
+
+	if (ret)
+		return ret;
+	ret = is_stale(op->inode) ? -ESTALE : can_go_in_place(ctx, op, &can);
+	if (!ret && can)
+		ret = dirty_reserve_in_place(ctx, vol, bytes);
+	if (!ret && can) {
+		op->in_place = true;
+		ret = write_locked(ctx, op, iov, n_iov);
+		if (ret)
+			dirty_done(vol, bytes);
+	}
+	inode_unlock(op->inode);
+	return ret || can ? ret : 1;
+}
+
+/*
+ * Reserves space; where the file may be written in place, only as far as that needs no waiting: if
+ * it does, the file is written, if it can be, without data space. *done: it has been.
+ */
+static int reserve_or_write(struct fsc_ctx *ctx, struct write_op *op, const struct iovec *iov,
+	unsigned n_iov, bool *done)
+{
+	struct fsc_volume *vol = op->inode->subvol->vol;
+	uint64_t bytes = (uint64_t)op->n_pages << op->pool->page_shift;
+	struct fsc_ctx try = {.thread = ctx->thread, .flags = FSC_NOWAIT};
+	int ret;
+
+	*done = false;
+	if (!may_go_in_place(op->inode))
+		return dirty_reserve(ctx, vol, bytes, 0);
+	ret = dirty_reserve(&try, vol, bytes, 0);
+	if (ret != -EAGAIN)
+		return ret;
+	if (try.blocked == FSC_BLOCKED_SPACE) {
+		ret = write_in_place(ctx, op, iov, n_iov);
+		*done = ret <= 0;
+		if (*done)
+			return ret;
+	}
+	return dirty_reserve(ctx, vol, bytes, 0);
+}
+
 int fsc_write(struct fsc_ctx *ctx, struct fsc_inode *inode, uint64_t file_off,
 	const struct iovec *iov, unsigned n_iov)
 {
@@ -223,6 +406,7 @@ int fsc_write(struct fsc_ctx *ctx, struct fsc_inode *inode, uint64_t file_off,
 		.file_off = file_off,
 		.end = file_off};
 	uint64_t reserved;
+	bool done;
 	int ret;
 
 	for (unsigned i = 0; i < n_iov; i++)
@@ -234,8 +418,8 @@ int fsc_write(struct fsc_ctx *ctx, struct fsc_inode *inode, uint64_t file_off,
 	op.n_pages = (unsigned)(((op.end - 1) >> op.pool->page_shift) - op.first) + 1;
 	reserved = (uint64_t)op.n_pages << op.pool->page_shift;
 	/* Before the lock: what makes room may need this file. What was dirty already is given back. */
-	ret = dirty_reserve(ctx, inode->subvol->vol, reserved, 0);
-	if (ret)
+	ret = reserve_or_write(ctx, &op, iov, n_iov, &done);
+	if (ret || done)
 		return ret;
 	ret = inode_lock(ctx, inode);
 	if (!ret) {

@@ -14,8 +14,8 @@
  *     They are in inode->writing, and a page that was written anew meanwhile stays dirty until
  *     they are in the trees: so the older content never comes after the newer.
  *  3. fs_writing.dirty_bytes counts the dirty pages and those of all pieces.
- *  4. For each of them a page of data space is reserved, until it becomes an extent's, and as much
- *     metadata, until it is in the trees.
+ *  4. For each of them a page of data space is reserved, until it becomes an extent's, unless it is
+ *     `in_place`; and as much metadata, until it is in the trees.
  *
  * Locks: inode->owner.lock guards the pages; fs_writing.lock guards the lists of files.
  */
@@ -68,9 +68,11 @@ void flusher_write_some(struct fsc_ctx *ctx, struct fsc_volume *vol, uint64_t by
  * TXN_USE_GLOBAL for metadata.
  */
 int dirty_reserve(struct fsc_ctx *ctx, struct fsc_volume *vol, uint64_t bytes, unsigned flags);
+/* The same for pages that go where the file has its extents; dirty_done() gives it back. */
+int dirty_reserve_in_place(struct fsc_ctx *ctx, struct fsc_volume *vol, uint64_t bytes);
 void dirty_unreserve(struct fsc_volume *vol, uint64_t bytes);
 
-/* n pages less are dirty or being written. */
+/* Bytes less are dirty or being written; their data space, if any, is not reserved any more. */
 void dirty_done(struct fsc_volume *vol, uint64_t bytes);
 
 /*
@@ -94,8 +96,10 @@ int writing_wait(struct fsc_ctx *ctx, struct fsc_inode *inode);
 /*
  * Puts new pages with the content in the cache in place of what is there, and marks them dirty.
  * Takes over a reference to each. op_lock is held. -ENOMEM: nothing has changed.
+ * in_place: they were reserved by dirty_reserve_in_place().
  */
-int pages_replace(struct fsc_inode *inode, uint64_t first, unsigned n, struct page *const *pages);
+int pages_replace(struct fsc_inode *inode, uint64_t first, unsigned n, struct page *const *pages,
+	bool in_place);
 
 /*
  * Has the inode's dirty pages written and waits until they are in the trees, or have failed (which

@@ -270,6 +270,30 @@ static void finish_read(struct meta_read *mr, int error)
 	free(mr);
 }
 
+static void note_repair(struct meta_read *mr)
+{
+	struct meta_cache *mc = mr->mc;
+
+	short_lock(&mc->alloc_lock);
+	if (mc->n_repairs < META_REPAIRS)
+		mc->repairs[mc->n_repairs++].expect = mr->expect;
+	short_unlock(&mc->alloc_lock);
+	if (mc->want_repair)
+		mc->want_repair(mc->want_repair_arg);
+}
+
+bool meta_take_repair(struct meta_cache *mc, struct meta_repair *out)
+{
+	bool any;
+
+	short_lock(&mc->alloc_lock);
+	any = mc->n_repairs;
+	if (any)
+		*out = mc->repairs[--mc->n_repairs];
+	short_unlock(&mc->alloc_lock);
+	return any;
+}
+
 static void submit_mirror(struct meta_read *mr, struct fsc_thread *t)
 {
 	mr->req.physical = mr->place.physical[mr->mirror];
@@ -286,8 +310,10 @@ static void copy_read(struct io_req *req)
 	if (!error)
 		error = block_check(&mc->geo, &mr->expect, mr->block->data, why, sizeof(why));
 	if (!error) {
-		if (mr->mirror)
+		if (mr->mirror) {
 			atomic_fetch_add_explicit(&mc->mirror_repairs, 1, memory_order_relaxed);
+			note_repair(mr);
+		}
 		finish_read(mr, 0);
 		return;
 	}

@@ -63,7 +63,13 @@ struct mblock {
 	struct meta_waiter *waiters;
 };
 
-#define META_SHARDS 64u
+#define META_SHARDS  64u
+#define META_REPAIRS 64u
+
+/* A block of which some copy was bad, and another one good. */
+struct meta_repair {
+	struct block_expect expect;
+};
 
 struct meta_shard {
 	struct short_lock lock;
@@ -86,7 +92,15 @@ struct meta_cache {
 	size_t hand;
 	size_t n_used;
 	uint64_t evictions;
-	_Atomic uint64_t bad_copies, mirror_repairs;
+	struct meta_repair repairs[META_REPAIRS]; /* what there is no place for is found again */
+	unsigned n_repairs;
+	/*
+	 * There is something for meta_take_repair(). Any thread; must not wait. NULL: nobody takes it.
+	 * Changed only while nobody else reads blocks.
+	 */
+	void (*want_repair)(void *arg);
+	void *want_repair_arg;
+	_Atomic uint64_t bad_copies, mirror_repairs, repaired;
 	struct meta_shard shards[META_SHARDS];
 };
 
@@ -129,6 +143,9 @@ void meta_discard(struct meta_cache *mc, struct mblock *b);
 
 /* How many blocks the cache has, and how many of them can be DIRTY without harm. */
 size_t meta_dirty_limit(const struct meta_cache *mc);
+
+/* A block with a bad copy, noted once. False: there is none. */
+bool meta_take_repair(struct meta_cache *mc, struct meta_repair *out);
 
 /* Never waits. NULL is allowed. */
 void meta_put(struct mblock *b);

@@ -436,6 +436,8 @@ void *txn_committer_main(void *arg)
 		uint64_t wait_ns;
 
 		release_space(txns);
+		if (!has_failed(txns))
+			txn_repair_blocks(txns);
 		if (has_failed(txns)) {
 			fail_all(txns);
 			wait_ns = 0;

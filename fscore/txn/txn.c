@@ -83,8 +83,14 @@ void txn_set_error(struct txns *txns, int error)
 
 /* ---------------------------------------------------------------- start, stop */
 
+static void wake_committer(void *arg)
+{
+	fsc_thread_wake(((struct txns *)arg)->thread);
+}
+
 static void free_txns(struct txns *txns)
 {
+	txns->config.meta->want_repair = NULL;
 	txn_free(txns->running);
 	sem_destroy(&txns->started);
 	short_lock_fini(&txns->lock);
@@ -102,6 +108,8 @@ int txns_start(struct txns *txns, const struct txn_config *config)
 	if (!txns->running)
 		return -ENOMEM;
 	sem_init(&txns->started, 0, 0);
+	config->meta->want_repair_arg = txns;
+	config->meta->want_repair = wake_committer;
 	ret = -pthread_create(&txns->committer, NULL, txn_committer_main, txns);
 	if (!ret) {
 		while (sem_wait(&txns->started))

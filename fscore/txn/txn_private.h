@@ -33,6 +33,9 @@ void txn_set_error(struct txns *txns, int error);
 int txn_write_out(struct fsc_ctx *ctx, struct txns *txns, struct txn *txn,
 	const struct btrfs_super_block *super);
 
+/* The committer, between commits: writes bad copies of tree blocks anew. */
+void txn_repair_blocks(struct txns *txns);
+
 /* Posts every waiter in the list, with this status. No lock is held. */
 void txn_post_waiters(struct txn_waiter *list, int status);
 

@@ -190,6 +190,7 @@ void fsc_stats(struct fsc_volume *vol, struct fsc_stats *out)
 	out->dev_flushes = atomic_load(&dev->flushes);
 	out->csum_errors = atomic_load(&vol->stats.csum_errors);
 	out->meta_errors = atomic_load(&vol->meta.bad_copies);
+	out->repaired = atomic_load(&vol->stats.repaired) + atomic_load(&vol->meta.repaired);
 	out->mirror_repairs =
 		atomic_load(&vol->stats.mirror_repairs) + atomic_load(&vol->meta.mirror_repairs);
 	out->readahead_bytes = atomic_load(&vol->stats.readahead_bytes);

@@ -210,6 +210,7 @@ static const struct {
 	{"csum_errors", offsetof(struct fsc_stats, csum_errors)},
 	{"meta_errors", offsetof(struct fsc_stats, meta_errors)},
 	{"mirror_repairs", offsetof(struct fsc_stats, mirror_repairs)},
+	{"repaired", offsetof(struct fsc_stats, repaired)},
 	{"readahead_bytes", offsetof(struct fsc_stats, readahead_bytes)},
 	{"page_alloc_waits", offsetof(struct fsc_stats, page_alloc_waits)},
 };

@@ -357,6 +357,37 @@ static void test_overwrite_the_last_content_wins(void **state)
 	writing_end();
 }
 
+/* Nobody has the file any more when its data is lost, and many others come after it. */
+static void test_sync_hears_of_lost_data_of_a_file_long_out_of_use(void **state)
+{
+	struct fault_rule rule = {
+		.op[IO_WRITE] = true, .action = FAULT_ERROR, .error = -EIO, .count = 1};
+	struct fsc_inode *inode;
+	char name[32];
+
+	(void)state;
+	w.cache_bytes = 1;
+	make_volume("");
+	inode = make(w.root, "lost", S_IFREG | 0644);
+	assert_int_equal(writing_sync(inode), 0);
+	write_at(inode, 0, 20000, 1);
+	fsc_inode_put(inode);
+	assert_int_equal(dev_fault_add(w.fault, &rule), 0);
+	assert_int_equal(fsc_sync_all(&w.ctx, w.vol), -EIO);
+	for (unsigned i = 0; i < 2 * w.vol->inodes_per_shard * INODE_SHARDS; i++) {
+		snprintf(name, sizeof(name), "other-%u", i);
+		fsc_inode_put(make(w.root, name, S_IFREG | 0644));
+		if (i % 500 == 0)
+			assert_int_equal(fsc_sync_all(&w.ctx, w.vol), 0);
+	}
+	inode = find(w.root, "lost");
+	assert_int_equal(writing_sync(inode), -EIO);
+	assert_int_equal(writing_sync(inode), 0);
+	fsc_inode_put(inode);
+	writing_end();
+	w.cache_bytes = 0;
+}
+
 static void test_xattrs_come_change_and_go(void **state)
 {
 	struct fsc_inode *inode;
@@ -458,6 +489,7 @@ int main(void)
 		cmocka_unit_test(test_unlink_rename_link_move_names),
 		cmocka_unit_test(test_many_files_come_and_go),
 		cmocka_unit_test(test_overwrite_the_last_content_wins),
+		cmocka_unit_test(test_sync_hears_of_lost_data_of_a_file_long_out_of_use),
 		cmocka_unit_test(test_xattrs_come_change_and_go),
 		cmocka_unit_test(test_setattr_guard_and_times),
 		cmocka_unit_test(test_exclusive_verifier_is_kept_whole),

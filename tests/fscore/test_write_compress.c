@@ -374,8 +374,8 @@ static void test_superblock_names_the_types_that_are_used(void **state)
 	model_sync(&m);
 	assert_int_equal(incompat_flags() & (lzo | zstd), zstd);
 	assert_int_equal(fsc_subvol_set_compress(&w.ctx, w.vol, FSC_SUBVOL_TOP, "lzo"), 0);
-	model_write(&m, 0, 1000, BYTES_TEXT, 2);
 	model_truncate(&m, 1000);
+	model_write(&m, 0, 1000, BYTES_TEXT, 2);
 	model_sync(&m);
 	assert_int_equal(incompat_flags() & (lzo | zstd), lzo | zstd);
 	assert_int_equal(fsc_subvol_set_compress(&w.ctx, w.vol, FSC_SUBVOL_TOP, "rle"), -EINVAL);
@@ -406,6 +406,114 @@ static void test_saved_space_is_given_back(void **state)
 	writing_end();
 }
 
+/* ----------------------------------------------------------- inline stands alone */
+
+static void expect_no_inline_beside_others(struct model *m)
+{
+	struct extents_seen seen;
+
+	model_sync(m);
+	extents_see(m->inode, &seen);
+	if (seen.n_inline)
+		assert_int_equal(seen.n_inline + seen.n_regular + seen.n_prealloc, 1);
+	model_compare(m);
+}
+
+/* A small file becomes a large one without its first page being written to. */
+static void test_inline_is_rewritten_when_the_file_gets_more(void **state)
+{
+	static const char *const formats[] = {"", "-O ^no-holes"};
+
+	(void)state;
+	for (unsigned i = 0; i < 12; i++) {
+		bool compress = i & 1, synced = i & 2, cold = i & 4;
+		struct model m;
+
+		writing_make(formats[i % ARRAY_SIZE(formats)]);
+		if (compress)
+			assert_int_equal(
+				fsc_subvol_set_compress(&w.ctx, w.vol, FSC_SUBVOL_TOP, "zlib"), 0);
+		model_create(&m, w.root, "f", 1u << 20);
+		model_write(&m, 0, compress ? 3000 : 300, BYTES_TEXT, 1);
+		if (synced || cold)
+			model_sync(&m);
+		if (cold) {
+			model_close(&m);
+			writing_reopen();
+			model_open(&m);
+		}
+		/* The next page, one far behind, or both. */
+		if (i < 4)
+			model_write(&m, 4096, 5000, BYTES_TEXT, 2);
+		model_write(&m, 500000, 5000, BYTES_TEXT, 3);
+		expect_no_inline_beside_others(&m);
+		model_close(&m);
+		writing_reopen();
+		model_open(&m);
+		model_compare(&m);
+		model_free(&m);
+		writing_end();
+	}
+}
+
+/* On a loop thread, too: at once if the old content is at hand, else not at all. */
+static void test_inline_is_rewritten_without_waiting(void **state)
+{
+	struct fsc_ctx nowait = {.flags = FSC_NOWAIT};
+	struct iovec iov;
+	struct model m;
+
+	(void)state;
+	writing_make("");
+	nowait.thread = w.thread;
+	model_create(&m, w.root, "f", 1u << 20);
+	model_write(&m, 0, 300, BYTES_TEXT, 1);
+	model_sync(&m);
+	memset(m.bytes + 8192, 'n', 5000);
+	iov = (struct iovec){m.bytes + 8192, 5000};
+	assert_int_equal(fsc_write(&nowait, m.inode, 8192, &iov, 1), 0);
+	m.size = 8192 + 5000;
+	expect_no_inline_beside_others(&m);
+	model_truncate(&m, 0);
+	model_write(&m, 0, 300, BYTES_TEXT, 1);
+	model_close(&m);
+	writing_reopen();
+	model_open(&m);
+	assert_int_equal(fsc_write(&nowait, m.inode, 8192, &iov, 1), -EAGAIN);
+	model_compare(&m);
+	model_write(&m, 8192, 5000, BYTES_TEXT, 2);
+	expect_no_inline_beside_others(&m);
+	model_free(&m);
+	writing_end();
+}
+
+/* A large file gets small: the first page is written before what is behind it is dropped. */
+static void test_truncated_file_has_no_inline_beside_others(void **state)
+{
+	struct extents_seen seen;
+	struct model m;
+
+	(void)state;
+	writing_make("");
+	model_create(&m, w.root, "f", 1u << 20);
+	for (unsigned i = 0; i < 3; i++) {
+		model_write(&m, 0, 1u << 20, BYTES_RANDOM, 1 + i);
+		model_sync(&m);
+		model_truncate(&m, 100 + i);
+		extents_see(m.inode, &seen);
+		assert_int_equal(seen.n_inline, 0);
+		expect_no_inline_beside_others(&m);
+	}
+	/* Written anew, it may. */
+	model_write(&m, 0, 300, BYTES_TEXT, 9);
+	model_sync(&m);
+	extents_see(m.inode, &seen);
+	assert_int_equal(seen.n_inline, 1);
+	expect_no_inline_beside_others(&m);
+	model_free(&m);
+	writing_end();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -420,6 +528,9 @@ int main(void)
 		cmocka_unit_test(test_superblock_names_the_types_that_are_used),
 		cmocka_unit_test(test_saved_space_is_given_back),
 		cmocka_unit_test(test_all_types_on_all_formats_keep_the_content),
+		cmocka_unit_test(test_inline_is_rewritten_when_the_file_gets_more),
+		cmocka_unit_test(test_inline_is_rewritten_without_waiting),
+		cmocka_unit_test(test_truncated_file_has_no_inline_beside_others),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -443,6 +443,121 @@ static void test_random_changes_in_place_keep_the_content(void **state)
 	}
 }
 
+/* ----------------------------------------------------------------------- full volumes */
+
+/* Promises all data space to the test; the device has no room for more. Returns how much. */
+static uint64_t hog_data(void)
+{
+	uint64_t taken = 0;
+
+	for (unsigned type = SPACE_METADATA + 1; type-- > SPACE_DATA;)
+		while (!txn_make_chunk(&w.ctx, &w.vol->w->txns, (enum space_type)type))
+			;
+	assert_int_equal(fsc_sync_all(&w.ctx, w.vol), 0);
+	while (!space_reserve(&w.vol->w->space, SPACE_DATA, 4096, false))
+		taken += 4096;
+	return taken;
+}
+
+static int try_write(struct model *m, unsigned flags, uint64_t off, size_t len)
+{
+	struct fsc_ctx ctx = {.thread = w.thread, .flags = flags};
+	struct iovec iov = {calloc(1, len), len};
+	int ret = fsc_write(&ctx, m->inode, off, &iov, 1);
+
+	free(iov.iov_base);
+	return ret;
+}
+
+static void test_nodatacow_is_written_over_on_a_full_volume(void **state)
+{
+	struct space_info info;
+	struct model m;
+	uint64_t taken;
+
+	(void)state;
+	begin(&m, "", 2 * MIB);
+	make_nodatacow(&m);
+	model_write(&m, 0, MIB, BYTES_RANDOM, 1);
+	model_sync(&m);
+	taken = hog_data();
+	assert_int_equal(try_write(&m, 0, MIB - 4096, 8192), -ENOSPC);
+	for (unsigned i = 0; i < 5; i++) {
+		model_write(&m, i * 50001, 100000, BYTES_RANDOM, 2 + i);
+		/* Over what is dirty, or on its way. */
+		model_write(&m, i * 50001 + 70000, 20000, BYTES_RANDOM, 20 + i);
+		if (i % 2)
+			model_sync(&m);
+	}
+	/* A loop thread needs no space either. */
+	assert_int_equal(try_write(&m, FSC_NOWAIT, 8192, 4096), 0);
+	memset(m.bytes + 8192, 0, 4096);
+	model_sync(&m);
+	space_unreserve(&w.vol->w->space, SPACE_DATA, taken);
+	space_info_get(&w.vol->w->space, SPACE_DATA, &info);
+	assert_int_equal(info.reserved_bytes, 0);
+	end(&m);
+}
+
+static void test_prealloc_is_written_once_on_a_full_volume(void **state)
+{
+	struct space_info info;
+	struct model m;
+	uint64_t taken, at;
+
+	(void)state;
+	begin(&m, "", 2 * MIB);
+	preallocate(&m, 0, MIB);
+	at = first_logical(&m);
+	taken = hog_data();
+	model_write(&m, 0, 300000, BYTES_RANDOM, 1);
+	model_write(&m, 200000, 300000, BYTES_RANDOM, 2);
+	model_sync(&m);
+	/* It has checksums now. */
+	assert_int_equal(try_write(&m, 0, 4096, 4096), -ENOSPC);
+	model_write(&m, 500000 / 4096 * 4096 + 4096, 100000, BYTES_RANDOM, 3);
+	/* Dirty pages without space, of which some get it. */
+	space_unreserve(&w.vol->w->space, SPACE_DATA, MIB);
+	model_write(&m, 540672, 20000, BYTES_RANDOM, 4);
+	model_truncate(&m, 550000);
+	model_sync(&m);
+	assert_int_equal(first_logical(&m), at);
+	space_unreserve(&w.vol->w->space, SPACE_DATA, taken - MIB);
+	space_info_get(&w.vol->w->space, SPACE_DATA, &info);
+	assert_int_equal(info.reserved_bytes, 0);
+	end(&m);
+}
+
+/* Accepted without space; when it is written, the extent is shared, and there is space again. */
+static void test_in_place_that_becomes_shared_gets_space(void **state)
+{
+	struct space_info info;
+	struct model a, b;
+	uint64_t taken, at;
+
+	(void)state;
+	writing_make("");
+	model_create(&a, w.root, "a", MIB);
+	model_create(&b, w.root, "b", MIB);
+	make_nodatacow(&a);
+	make_nodatacow(&b);
+	model_write(&a, 0, 300000, BYTES_RANDOM, 1);
+	model_sync(&a);
+	at = first_logical(&a);
+	taken = hog_data();
+	model_write(&a, 0, 200000, BYTES_RANDOM, 2);
+	space_unreserve(&w.vol->w->space, SPACE_DATA, taken);
+	/* As a clone must not do it: a has not been written first. */
+	share_first(&a, &b);
+	model_sync(&a);
+	assert_int_not_equal(first_logical(&a), at);
+	space_info_get(&w.vol->w->space, SPACE_DATA, &info);
+	assert_int_equal(info.reserved_bytes, 0);
+	model_compare(&a);
+	model_free(&b);
+	end(&a);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -457,6 +572,9 @@ int main(void)
 		cmocka_unit_test(test_write_behind_prealloc_fills_only_gaps_with_holes),
 		cmocka_unit_test(test_small_write_into_prealloc_does_not_go_inline),
 		cmocka_unit_test(test_random_changes_in_place_keep_the_content),
+		cmocka_unit_test(test_nodatacow_is_written_over_on_a_full_volume),
+		cmocka_unit_test(test_prealloc_is_written_once_on_a_full_volume),
+		cmocka_unit_test(test_in_place_that_becomes_shared_gets_space),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -17,20 +17,31 @@
 
 struct writing w;
 
-static void open_volume(void)
+static void open_volume(bool read_only)
 {
-	struct fsc_open_options opt = {.cache_bytes = 64u << 20};
+	struct fsc_open_options opt = {
+		.cache_bytes = w.cache_bytes ? w.cache_bytes : 64u << 20, .read_only = read_only};
 	struct dev *dev;
 
 	assert_int_equal(fsc_thread_create(&w.thread), 0);
 	w.ctx = (struct fsc_ctx){.thread = w.thread};
-	assert_int_equal(dev_uring_open(w.path, false, false, &dev), 0);
+	assert_int_equal(dev_uring_open(w.path, read_only, false, &dev), 0);
 	assert_int_equal(dev_fault_create(dev, &w.fault), 0);
 	assert_int_equal(volume_open_dev(w.thread, w.fault, w.path, &opt, &w.vol), 0);
 	assert_int_equal(fsc_inode_get(&w.ctx, w.vol, FSC_SUBVOL_TOP, FSC_INO_ROOT, 0, &w.root), 0);
 }
 
-static void close_volume(void)
+void writing_load(void)
+{
+	open_volume(false);
+}
+
+void writing_load_read_only(void)
+{
+	open_volume(true);
+}
+
+void writing_shut(void)
 {
 	fsc_inode_put(w.root);
 	fsc_volume_close(w.thread, w.vol);
@@ -59,7 +70,7 @@ void writing_make_of(const void *volume, size_t bytes)
 		done += (size_t)n;
 	}
 	close(fd);
-	open_volume();
+	writing_load();
 }
 
 void writing_make(const char *mkfs_options)
@@ -71,7 +82,7 @@ void writing_make(const char *mkfs_options)
 		"PATH=$PATH:/sbin:/usr/sbin; truncate -s 512M %s && mkfs.btrfs -q %s %s >/dev/null",
 		w.path, mkfs_options, w.path);
 	assert_int_equal(system(command), 0);
-	open_volume();
+	writing_load();
 }
 
 static void check_volume(void)
@@ -89,14 +100,14 @@ static void check_volume(void)
 
 void writing_reopen(void)
 {
-	close_volume();
+	writing_shut();
 	check_volume();
-	open_volume();
+	writing_load();
 }
 
 void writing_end(void)
 {
-	close_volume();
+	writing_shut();
 	check_volume();
 	unlink(w.path);
 }

@@ -15,7 +15,8 @@
 struct writing {
 	char path[64];
 	struct fsc_thread *thread;
-	struct dev *fault; /* what the volume lies on: a dev_fault */
+	uint64_t cache_bytes; /* 0: 64 MiB */
+	struct dev *fault;    /* what the volume lies on: a dev_fault */
 	struct fsc_volume *vol;
 	struct fsc_ctx ctx;
 	struct fsc_inode *root; /* of the top subvolume */
@@ -27,6 +28,10 @@ extern struct writing w;
 void writing_make(const char *mkfs_options);
 /* One with these bytes; opened. */
 void writing_make_of(const void *volume, size_t bytes);
+/* Only that. */
+void writing_shut(void);
+void writing_load(void);
+void writing_load_read_only(void);
 /* Closes it, checks it, opens it again. Inodes must have been put. */
 void writing_reopen(void);
 /* Closes, checks and removes it. */
