@@ -248,8 +248,12 @@ int fsc_lookup(struct fsc_ctx *ctx, struct fsc_inode *dir, const char *name, siz
 struct fsc_dirent {
 	const char *name; /* not terminated; valid during the callback only */
 	size_t name_len;
-	uint64_t index;	 /* place in the directory; unique, ascending, >= 2, < 2^62 */
-	uint64_t subvol; /* of the entry's inode: another than the directory's for a subvolume */
+	uint64_t index; /* place in the directory; unique, ascending, >= 2, < 2^62 */
+	/*
+	 * Of the entry's inode: another subvolume than the directory's for one that is nested
+	 * here, whose root it is whatever ino says; for its stand-in FSC_INO_STUB of this one.
+	 */
+	uint64_t subvol;
 	uint64_t ino;
 	uint8_t type;		     /* DT_* of <dirent.h> */
 	const struct fsc_attr *attr; /* with FSC_READDIR_ATTR; NULL: a subvolume, or not readable */
