@@ -326,8 +326,9 @@ struct fsc_read {
  *   -EINPROGRESS (only with FSC_NOWAIT): I/O is under way; rd->done is called on
  *   this thread, from fsc_thread_reap(), and rd->status is then final. (It can
  *   then be -EAGAIN too: run it again without FSC_NOWAIT.)
- * -EISDIR, -EINVAL (not a regular file). Offsets up to 2^64-1 are fine and give an
- * empty result with eof at or beyond the end of the file.
+ * -EISDIR, -EINVAL (not a regular file), -ESTALE (it has lost its last name meanwhile,
+ * and is not all in the cache). Offsets up to 2^64-1 are fine and give an empty result
+ * with eof at or beyond the end of the file.
  * After any other return than -EINPROGRESS, or after done: fsc_read_release().
  */
 int fsc_read(struct fsc_ctx *ctx, struct fsc_inode *inode, struct fsc_read *rd);
