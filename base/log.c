@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/lock.h"
 
 #define LINE_BYTES 1024
 
@@ -104,6 +106,117 @@ static size_t put_prefix(char *line, enum log_level level)
 			level_names[level]);
 }
 
+/* ------------------------------------------------------------ lines of loop threads */
+
+#define QUEUE_BYTES 65536u
+
+/* A leaf below all ranked locks: lines are logged under any of them. */
+static struct {
+	pthread_mutex_t mutex;
+	pthread_cond_t changed;
+	/* guarded by mutex */
+	bool runs, stop;
+	char lines[QUEUE_BYTES];
+	size_t len;
+	uint64_t dropped;
+	/* owned by who starts and stops */
+	pthread_t thread;
+} queue = {.mutex = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+
+static void write_all(const char *p, size_t len)
+{
+	while (len) {
+		ssize_t n = write(atomic_load(&log_fd), p, len);
+
+		if (n < 0 && errno != EINTR)
+			return; /* There is nowhere to report it. */
+		if (n > 0) {
+			p += n;
+			len -= (size_t)n;
+		}
+	}
+}
+
+/* True when the line was taken, or left out: the caller must not wait for the log. */
+static bool leave_to_writer(const char *line, size_t len)
+{
+	bool taken;
+
+	if (!might_wait_is_loop())
+		return false;
+	pthread_mutex_lock(&queue.mutex);
+	taken = queue.runs;
+	if (taken && len > QUEUE_BYTES - queue.len) {
+		queue.dropped++;
+	} else if (taken) {
+		memcpy(queue.lines + queue.len, line, len);
+		queue.len += len;
+		pthread_cond_signal(&queue.changed);
+	}
+	pthread_mutex_unlock(&queue.mutex);
+	return taken;
+}
+
+static void *writer_main(void *arg)
+{
+	static char lines[QUEUE_BYTES];
+	uint64_t dropped;
+	size_t len;
+
+	pthread_mutex_lock(&queue.mutex);
+	while (queue.len || !queue.stop) {
+		if (!queue.len) {
+			pthread_cond_wait(&queue.changed, &queue.mutex);
+			continue;
+		}
+		len = queue.len;
+		memcpy(lines, queue.lines, len);
+		dropped = queue.dropped;
+		queue.len = queue.dropped = 0;
+		pthread_mutex_unlock(&queue.mutex);
+		write_all(lines, len);
+		if (dropped)
+			log_warning("(%llu messages left out: the log did not take them in time)",
+				(unsigned long long)dropped);
+		pthread_mutex_lock(&queue.mutex);
+	}
+	pthread_mutex_unlock(&queue.mutex);
+	return arg;
+}
+
+int log_start(void)
+{
+	sigset_t all, saved;
+	int ret;
+
+	/* Signals are for the main thread. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &saved);
+	queue.stop = false;
+	ret = pthread_create(&queue.thread, NULL, writer_main, NULL);
+	pthread_sigmask(SIG_SETMASK, &saved, NULL);
+	pthread_mutex_lock(&queue.mutex);
+	queue.runs = !ret;
+	pthread_mutex_unlock(&queue.mutex);
+	return -ret;
+}
+
+void log_stop(void)
+{
+	bool runs;
+
+	pthread_mutex_lock(&queue.mutex);
+	runs = queue.runs;
+	queue.runs = false;
+	queue.stop = true;
+	pthread_cond_signal(&queue.changed);
+	pthread_mutex_unlock(&queue.mutex);
+	if (runs)
+		pthread_join(queue.thread, NULL);
+}
+
+/* -------------------------------------------------------------------------- lines */
+
 void log_msg(enum log_level level, const char *fmt, ...)
 {
 	char line[LINE_BYTES];
@@ -127,8 +240,8 @@ void log_msg(enum log_level level, const char *fmt, ...)
 		if ((unsigned char)line[i] < 0x20 || line[i] == 0x7f)
 			line[i] = '?';
 	line[n++] = '\n';
-	if (write(atomic_load(&log_fd), line, n) < 0)
-		return; /* There is nowhere to report it. */
+	if (!leave_to_writer(line, n))
+		write_all(line, n);
 }
 
 bool log_gate_pass(struct log_gate *gate, uint64_t interval_ns, uint64_t *dropped)

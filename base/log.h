@@ -3,6 +3,10 @@
  * The log: one line a message, to stderr (with the journal's "<N>" priority
  * prefix when systemd reads it) or to a file. Any thread may log; a message is
  * one write(2), so lines never mix. Nothing is allocated.
+ *
+ * The log may be a pipe that nobody reads, or on a disk that is slow: loop threads
+ * (base/lock.h) leave their lines to a thread, once log_start() has made it, and what
+ * that does not write in time is left out, and counted.
  */
 #ifndef BASE_LOG_H
 #define BASE_LOG_H
@@ -28,6 +32,12 @@ int log_open(const char *path);
 
 /* Opens the log file again by name, after it was rotated. */
 int log_reopen(void);
+
+/* Errors of pthread_create(3): without it, all threads write their lines themselves. */
+int log_start(void);
+
+/* Returns when all is written. From then on all threads write their lines themselves. */
+void log_stop(void);
 
 void log_set_level(enum log_level level);
 

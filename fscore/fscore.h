@@ -135,9 +135,9 @@ struct fsc_open_options {
  * Without opt->read_only it is opened for writing, and nevertheless read-only, with a
  * line that says why, if it has a compat_ro feature that is not implemented, a log tree
  * that can't be replayed, quota groups or simple quotas, a free space tree that is not
- * valid, no checksum tree, or the flag that says it has errors, or if it is a dump of
- * metadata; without a line if it is a seed or the file may not be written. A log tree is replayed
- * on opening for writing; opened read-only, the volume is as of its last commit.
+ * valid, no checksum tree, or the flag that says it has errors, if it is a dump of
+ * metadata or a seed, or if the file may not be written. A log tree is replayed on opening
+ * for writing; opened read-only, the volume is as of its last commit.
  */
 int fsc_volume_open(struct fsc_thread *t, const char *path, const struct fsc_open_options *opt,
 	struct fsc_volume **out);
@@ -249,8 +249,12 @@ int fsc_lookup(struct fsc_ctx *ctx, struct fsc_inode *dir, const char *name, siz
 struct fsc_dirent {
 	const char *name; /* not terminated; valid during the callback only */
 	size_t name_len;
-	uint64_t index;	 /* place in the directory; unique, ascending, >= 2, < 2^62 */
-	uint64_t subvol; /* of the entry's inode: another than the directory's for a subvolume */
+	uint64_t index; /* place in the directory; unique, ascending, >= 2, < 2^62 */
+	/*
+	 * Of the entry's inode: another subvolume than the directory's for one that is nested
+	 * here, whose root it is whatever ino says; for its stand-in FSC_INO_STUB of this one.
+	 */
+	uint64_t subvol;
 	uint64_t ino;
 	uint8_t type;		     /* DT_* of <dirent.h> */
 	const struct fsc_attr *attr; /* with FSC_READDIR_ATTR; NULL: a subvolume, or not readable */
@@ -323,8 +327,9 @@ struct fsc_read {
  *   -EINPROGRESS (only with FSC_NOWAIT): I/O is under way; rd->done is called on
  *   this thread, from fsc_thread_reap(), and rd->status is then final. (It can
  *   then be -EAGAIN too: run it again without FSC_NOWAIT.)
- * -EISDIR, -EINVAL (not a regular file). Offsets up to 2^64-1 are fine and give an
- * empty result with eof at or beyond the end of the file.
+ * -EISDIR, -EINVAL (not a regular file), -ESTALE (it has lost its last name meanwhile,
+ * and is not all in the cache). Offsets up to 2^64-1 are fine and give an empty result
+ * with eof at or beyond the end of the file.
  * After any other return than -EINPROGRESS, or after done: fsc_read_release().
  */
 int fsc_read(struct fsc_ctx *ctx, struct fsc_inode *inode, struct fsc_read *rd);

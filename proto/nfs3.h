@@ -381,7 +381,6 @@ union nfs3_res {
 #define NFS3_WRITE_RES_BYTES (4u + 28u + NFS3_POST_ATTR_BYTES + 8u + NFS3_VERF_SIZE)
 
 /* With another stat than NFS3_OK only what RFC 1813 has in the failure arm. */
-void nfs3_encode_null(struct wire_out *out, enum nfs3_stat stat, const union nfs3_res *r);
 void nfs3_encode_getattr(struct wire_out *out, enum nfs3_stat stat, const union nfs3_res *r);
 void nfs3_encode_wcc(struct wire_out *out, enum nfs3_stat stat, const union nfs3_res *r);
 void nfs3_encode_lookup(struct wire_out *out, enum nfs3_stat stat, const union nfs3_res *r);

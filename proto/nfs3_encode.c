@@ -78,13 +78,6 @@ static void put_optional_fh(struct wire_out *out, const struct nfs3_fh *fh)
 		put_fh(out, fh);
 }
 
-void nfs3_encode_null(struct wire_out *out, enum nfs3_stat stat, const union nfs3_res *r)
-{
-	(void)out;
-	(void)stat;
-	(void)r;
-}
-
 void nfs3_encode_getattr(struct wire_out *out, enum nfs3_stat stat, const union nfs3_res *r)
 {
 	uint8_t *p;

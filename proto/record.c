@@ -27,14 +27,6 @@ bool record_pending(const struct record *r)
 	return r->mark_len || r->len;
 }
 
-static uint32_t mark_value(const uint8_t *p)
-{
-	uint32_t v;
-
-	memcpy(&v, p, 4);
-	return be32toh(v);
-}
-
 static void take_mark(struct record *r, const uint8_t **p, const uint8_t *end)
 {
 	uint32_t mark;
@@ -43,7 +35,7 @@ static void take_mark(struct record *r, const uint8_t **p, const uint8_t *end)
 		r->mark[r->mark_len++] = *(*p)++;
 	if (r->mark_len < 4)
 		return;
-	mark = mark_value(r->mark);
+	mark = wire_load_u32(r->mark);
 	r->last = mark & RECORD_LAST;
 	r->fragment_left = mark & ~RECORD_LAST;
 }
@@ -159,7 +151,7 @@ bool record_whole(
 
 	if (end - *p < 4)
 		return false;
-	mark = mark_value(*p);
+	mark = wire_load_u32(*p);
 	n = mark & ~RECORD_LAST;
 	if (!(mark & RECORD_LAST) || n > max_bytes || n > (size_t)(end - *p) - 4)
 		return false;

@@ -65,26 +65,35 @@ static inline const uint8_t *wire_take(struct wire_in *in, size_t len)
 	return p;
 }
 
+/* What wire_set_u32() and wire_set_u64() have put at p. */
+static inline uint32_t wire_load_u32(const uint8_t *p)
+{
+	uint32_t v;
+
+	memcpy(&v, p, 4);
+	return be32toh(v);
+}
+
+static inline uint64_t wire_load_u64(const uint8_t *p)
+{
+	uint64_t v;
+
+	memcpy(&v, p, 8);
+	return be64toh(v);
+}
+
 static inline uint32_t wire_get_u32(struct wire_in *in)
 {
 	const uint8_t *p = wire_take(in, 4);
-	uint32_t v;
 
-	if (!p)
-		return 0;
-	memcpy(&v, p, 4);
-	return be32toh(v);
+	return p ? wire_load_u32(p) : 0;
 }
 
 static inline uint64_t wire_get_u64(struct wire_in *in)
 {
 	const uint8_t *p = wire_take(in, 8);
-	uint64_t v;
 
-	if (!p)
-		return 0;
-	memcpy(&v, p, 8);
-	return be64toh(v);
+	return p ? wire_load_u64(p) : 0;
 }
 
 /* Anything but 0 and 1 is a malformed message. */

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/parse.h"
 #include "base/util.h"
 #include "server/listener.h"
 
@@ -73,15 +74,10 @@ void srv_config_drop_listen(struct srv_config *c)
 bool srv_config_parse_size(const char *text, uint64_t *out)
 {
 	static const char units[] = "kmgt";
-	const char *unit;
-	char *end;
+	const char *unit, *end;
 	uint64_t v;
 
-	if (!isdigit((unsigned char)*text))
-		return false;
-	errno = 0;
-	v = strtoull(text, &end, 10);
-	if (errno)
+	if (!parse_digits(text, UINT64_MAX, &end, &v))
 		return false;
 	if (*end) {
 		unit = strchr(units, tolower((unsigned char)*end));
@@ -99,14 +95,9 @@ bool srv_config_parse_size(const char *text, uint64_t *out)
 
 bool srv_config_parse_number(const char *text, unsigned min, unsigned max, unsigned *out)
 {
-	char *end;
-	unsigned long v;
+	uint64_t v;
 
-	if (!isdigit((unsigned char)*text))
-		return false;
-	errno = 0;
-	v = strtoul(text, &end, 10);
-	if (errno || *end || v < min || v > max)
+	if (!parse_number(text, max, &v) || v < min)
 		return false;
 	*out = (unsigned)v;
 	return true;

@@ -26,17 +26,6 @@
 #define REPLAYS_MAX (256u << 20)
 #define REPLAYS_MIN (8u << 20)
 
-/* fscore says what is wrong with a volume, but not that there is none. */
-static void say_if_not_opened(const char *path, int err)
-{
-	static const int of_open[] = {ENOENT, EACCES, EPERM, EISDIR, ENOTDIR, ELOOP, ENXIO,
-		ENAMETOOLONG, EMFILE, ENOTBLK};
-
-	for (size_t i = 0; i < ARRAY_SIZE(of_open); i++)
-		if (err == -of_open[i])
-			log_error("%s: %s", path, strerror(-err));
-}
-
 static void on_data_lost(void *arg)
 {
 	write_verf_renew(arg);
@@ -56,10 +45,8 @@ static int open_volume(struct daemon *d, const struct srv_config *config)
 		return ret;
 	}
 	ret = fsc_volume_open(d->thread, config->volume, &opt, &d->srv.vol);
-	if (ret) {
-		say_if_not_opened(config->volume, ret);
+	if (ret)
 		return ret;
-	}
 	fsc_volume_info(d->srv.vol, &d->srv.vol_info);
 	if (writable && d->srv.vol_info.read_only)
 		log_notice("%s can only be read: so can every export", config->volume);

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/parse.h"
 #include "base/util.h"
 
 #define NOBODY		65534u
@@ -69,13 +70,9 @@ void net_addr_text(const struct net_addr *addr, char out[NET_ADDR_TEXT])
 
 static bool parse_bits(const char *s, unsigned max, unsigned *out)
 {
-	char *end;
-	unsigned long v;
+	uint64_t v;
 
-	if (*s < '0' || *s > '9')
-		return false;
-	v = strtoul(s, &end, 10);
-	if (*end || v > max)
+	if (!parse_number(s, max, &v))
 		return false;
 	*out = (unsigned)v;
 	return true;
@@ -187,13 +184,9 @@ static const struct {
 
 static bool parse_id(const char *s, uint32_t *out)
 {
-	char *end;
-	unsigned long long v;
+	uint64_t v;
 
-	if (*s < '0' || *s > '9')
-		return false;
-	v = strtoull(s, &end, 10);
-	if (*end || v > UINT32_MAX)
+	if (!parse_number(s, UINT32_MAX, &v))
 		return false;
 	*out = (uint32_t)v;
 	return true;
@@ -322,19 +315,25 @@ static int add_client(struct export *e, const char *spec, const struct export_ru
 	return 0;
 }
 
-/* "/a//b/" -> "/a/b"; false when it is not absolute or too long to mount. */
-static bool clean_name(const char *name, char *out, size_t size)
+size_t export_clean_path(const void *path, size_t len, char *out)
 {
+	const char *p = path;
 	size_t n = 0;
 
+	for (size_t i = 0; i < len; i++)
+		if (p[i] != '/' || (i + 1 < len && p[i + 1] != '/'))
+			out[n++] = p[i];
+	out[n] = '\0';
+	return n;
+}
+
+/* False when it is not absolute or too long to mount. */
+static bool clean_name(const char *name, char *out, size_t size)
+{
 	if (name[0] != '/' || strlen(name) >= size)
 		return false;
-	for (const char *p = name; *p; p++)
-		if (*p != '/' || (p[1] && p[1] != '/'))
-			out[n++] = *p;
-	if (!n)
-		out[n++] = '/';
-	out[n] = '\0';
+	if (!export_clean_path(name, strlen(name), out))
+		strcpy(out, "/");
 	return true;
 }
 

@@ -107,6 +107,12 @@ const struct export *exports_by_subvol(const struct exports *x, uint64_t id);
  */
 const struct export *exports_by_path(const struct exports *x, const char *path, const char **rest);
 
+/*
+ * A path without doubled slashes and one at its end: "/a//b/" is "/a/b", and "/" is "".
+ * out has room for len + 1 bytes. Returns its length.
+ */
+size_t export_clean_path(const void *path, size_t len, char *out);
+
 /* The rules that hold for a client; NULL: it has no access. */
 const struct export_rules *export_match(const struct export *e, const struct net_addr *client);
 

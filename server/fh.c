@@ -19,14 +19,6 @@ void fh_encode(const uint8_t volume[FSC_UUID_BYTES], const struct fh_id *id, uin
 	wire_set_u64(out + 36, id->generation);
 }
 
-static uint64_t get_u64(const uint8_t *p)
-{
-	uint64_t v;
-
-	memcpy(&v, p, 8);
-	return be64toh(v);
-}
-
 int fh_decode(const uint8_t volume[FSC_UUID_BYTES], const void *data, size_t len, struct fh_id *id)
 {
 	const uint8_t *p = data;
@@ -35,8 +27,8 @@ int fh_decode(const uint8_t volume[FSC_UUID_BYTES], const void *data, size_t len
 		return -SRV_EBADHANDLE;
 	if (memcmp(p + 4, volume, FSC_UUID_BYTES))
 		return -ESTALE;
-	id->subvol = get_u64(p + 20);
-	id->ino = get_u64(p + 28);
-	id->generation = get_u64(p + 36);
+	id->subvol = wire_load_u64(p + 20);
+	id->ino = wire_load_u64(p + 28);
+	id->generation = wire_load_u64(p + 36);
 	return 0;
 }

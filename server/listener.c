@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/parse.h"
 #include "base/util.h"
 #include "server/conn.h"
 
@@ -38,29 +39,17 @@ struct listener {
 	struct fsc_msg stop_msg;
 };
 
-static bool parse_port(const char *s, uint16_t *out)
-{
-	char *end;
-	unsigned long v;
-
-	if (*s < '0' || *s > '9')
-		return false;
-	v = strtoul(s, &end, 10);
-	if (*end || v > UINT16_MAX)
-		return false;
-	*out = (uint16_t)v;
-	return true;
-}
-
 static bool parse_spec(const char *spec, union any_addr *out, socklen_t *len)
 {
 	char host[NAME_BYTES];
 	const char *colon = strrchr(spec, ':'), *name = host;
 	size_t n = colon ? (size_t)(colon - spec) : 0;
+	uint64_t number;
 	uint16_t port;
 
-	if (!colon || n >= sizeof(host) || !parse_port(colon + 1, &port))
+	if (!colon || n >= sizeof(host) || !parse_number(colon + 1, UINT16_MAX, &number))
 		return false;
+	port = (uint16_t)number;
 	memcpy(host, spec, n);
 	host[n] = '\0';
 	memset(out, 0, sizeof(*out));

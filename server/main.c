@@ -91,9 +91,10 @@ static int run(const struct srv_config *config)
 	log_set_level((enum log_level)config->log_level);
 	if (log_open(config->log_file))
 		log_error("%s: cannot be opened for the log", config->log_file);
-	else if (base && watch_signals(base, events)) {
+	else if (base && watch_signals(base, events) && !log_start()) {
 		ret = serve(&d, config, base);
 		daemon_stop(&d);
+		log_stop();
 	}
 	for (size_t i = 0; i < ARRAY_SIZE(signals); i++)
 		if (events[i])

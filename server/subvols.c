@@ -2,7 +2,6 @@
 #include "server/subvols.h"
 
 #include <errno.h>
-#include <stdatomic.h>
 #include <string.h>
 
 #include "base/util.h"
@@ -11,13 +10,6 @@
 
 /* Deeper nesting is served, but by an export at most this far above. */
 #define DEPTH_MAX 256
-
-static _Atomic uint64_t generation = 1;
-
-void subvols_changed(void)
-{
-	atomic_fetch_add(&generation, 1);
-}
 
 uint64_t subvol_fsid(const uint8_t uuid[FSC_UUID_BYTES])
 {
@@ -73,13 +65,8 @@ int srv_subvol_get(struct srv_thread *t, struct fsc_ctx *ctx, uint64_t id, struc
 {
 	struct subvol_cache *c = &t->subvols;
 	struct srv_subvol *s = &c->slot[hash_mix64(id) % SUBVOL_CACHE_SLOTS];
-	uint64_t now = atomic_load_explicit(&generation, memory_order_acquire);
 	int ret;
 
-	if (c->generation != now) {
-		memset(c, 0, sizeof(*c));
-		c->generation = now;
-	}
 	if (!id)
 		return -ENOENT;
 	if (s->id != id) {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * What the server knows of a subvolume: its fsid, and the export it belongs to.
- * Each thread caches that for itself, so that a request takes no lock for it.
+ * Each thread caches that for itself, so that a request takes no lock for it. Neither
+ * exports nor subvolumes change while the server runs.
  */
 #ifndef SERVER_SUBVOLS_H
 #define SERVER_SUBVOLS_H
@@ -26,15 +27,11 @@ struct srv_subvol {
 
 /* Owned by one thread. */
 struct subvol_cache {
-	uint64_t generation;
 	struct srv_subvol slot[SUBVOL_CACHE_SLOTS];
 };
 
 /* -ENOENT: there is no such subvolume. */
 int srv_subvol_get(struct srv_thread *t, struct fsc_ctx *ctx, uint64_t id, struct srv_subvol *out);
-
-/* Any thread: exports or subvolumes have changed; forget what was cached. */
-void subvols_changed(void);
 
 /* 64 bits of a UUID that differ whenever any bit of it differs (but by chance). */
 uint64_t subvol_fsid(const uint8_t uuid[FSC_UUID_BYTES]);

@@ -4,7 +4,8 @@
  * never repeats. A client that sees another one than at its WRITE sends its
  * unstable data again. It changes too when data that was written unstably is lost
  * while the server runs (a write to the device failed): at once, for the file that
- * has lost it may be forgotten before somebody commits it (fsc_open_options.data_lost).
+ * has lost it may be forgotten before somebody commits it (fsc_open_options.data_lost). A
+ * sync that fails tells nothing more.
  *
  * WRITE takes it before it writes, COMMIT when the data is durable: a loss between
  * the two always shows.

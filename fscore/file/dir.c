@@ -118,6 +118,12 @@ struct listing {
 	uint64_t looked_for;	 /* the inode whose attributes those are */
 	uint64_t unreadable;	 /* the inode whose attributes can't be read */
 	struct tree_path inodes; /* where the attributes were found last */
+
+	/* Whether the entry at this index leads to a subvolume: known when lacks_ref is false. */
+	bool lacks_ref, is_stub;
+	uint64_t ref_index, ref_child;
+	size_t ref_name_len;
+	char ref_name[FSC_NAME_MAX];
 };
 
 static uint8_t dt_of(uint8_t btrfs_type)
@@ -156,7 +162,70 @@ static int peek_attr(struct listing *l, uint64_t ino, struct fsc_attr *attr)
 	return ret;
 }
 
-/* Delivers the entry that the path is at. 0, or as peek_attr() when that has no answer yet. */
+/* Another tree knows, and is searched when this one is not locked. -EAGAIN: do that first. */
+static int peek_ref(struct listing *l, const struct fsc_dirent *e, uint64_t child)
+{
+	if (l->ref_index == e->index)
+		return 0;
+	l->lacks_ref = true;
+	l->ref_index = e->index;
+	l->ref_child = child;
+	l->ref_name_len = e->name_len;
+	memcpy(l->ref_name, e->name, e->name_len);
+	return -EAGAIN;
+}
+
+/* What peek_ref() lacked. As in follow_entry(), but an entry that can't be followed is listed. */
+static int find_ref(struct fsc_ctx *ctx, struct listing *l)
+{
+	int ret = subvol_check_ref(
+		ctx, l->dir->subvol, l->dir->ino, l->ref_name, l->ref_name_len, l->ref_child);
+
+	l->is_stub = ret == -ENOENT;
+	if (!ret || l->is_stub || ret == -EUCLEAN || ret == -EIO)
+		return 0;
+	l->ref_index = 0;
+	return ret;
+}
+
+/*
+ * A subvolume, or in a snapshot that it did not come along into its stand-in, which is
+ * of this subvolume. As peek_ref().
+ */
+static int see_subvol(
+	struct listing *l, uint64_t child, struct fsc_dirent *e, struct fsc_attr *attr)
+{
+	int ret = peek_ref(l, e, child);
+
+	if (ret)
+		return ret;
+	if (!l->is_stub) {
+		e->subvol = child;
+		return 0;
+	}
+	e->ino = FSC_INO_STUB;
+	inode_stub_attr(l->dir->subvol, attr);
+	if (l->flags & FSC_READDIR_ATTR)
+		e->attr = attr;
+	return 0;
+}
+
+/* The attributes of an inode of this subvolume, if they are asked for. As peek_attr(). */
+static int see_inode(struct listing *l, struct fsc_dirent *e, struct fsc_attr *attr)
+{
+	int ret = l->flags & FSC_READDIR_ATTR ? peek_attr(l, e->ino, attr) : 1;
+
+	if (ret == -EAGAIN) {
+		l->lacks_block = true;
+		return ret;
+	}
+	/* An entry that can't be read does not hide the others. */
+	if (ret == 0)
+		e->attr = attr;
+	return 0;
+}
+
+/* Delivers the entry that the path is at. 0, or -EAGAIN: what l lacks is to be found first. */
 static int deliver(struct listing *l, const struct tree_path *path)
 {
 	const struct btrfs_dir_item *di = path_data(path);
@@ -170,20 +239,11 @@ static int deliver(struct listing *l, const struct tree_path *path)
 		.ino = at.objectid,
 		.type = dt_of(di->type),
 	};
+	int ret = at.type == BTRFS_ROOT_ITEM_KEY ? see_subvol(l, at.objectid, &entry, &attr)
+						 : see_inode(l, &entry, &attr);
 
-	if (at.type == BTRFS_ROOT_ITEM_KEY) {
-		entry.subvol = at.objectid;
-	} else if (l->flags & FSC_READDIR_ATTR) {
-		int ret = peek_attr(l, at.objectid, &attr);
-
-		if (ret == -EAGAIN) {
-			l->lacks_block = true;
-			return ret;
-		}
-		/* An entry that can't be read does not hide the others. */
-		if (ret == 0)
-			entry.attr = &attr;
-	}
+	if (ret)
+		return ret;
 	if (!l->fn(l->arg, &entry)) {
 		l->stopped = true;
 		return 0;
@@ -236,17 +296,19 @@ int fsc_readdir(struct fsc_ctx *ctx, struct fsc_inode *dir, uint64_t from, uint6
 		return 0;
 	}
 	do {
-		l.lacks_block = false;
+		l.lacks_block = l.lacks_ref = false;
 		ret = list_some(ctx, &l);
 		if (l.lacks_block)
 			ret = tree_read_needed(ctx, &l.inodes);
+		else if (l.lacks_ref)
+			ret = find_ref(ctx, &l);
 		path_release(&l.inodes);
 		if (l.lacks_block && (ret == -EUCLEAN || ret == -EIO)) {
 			/* The entry is listed without attributes. */
 			l.unreadable = l.looked_for;
 			ret = 0;
 		}
-	} while (!ret && l.lacks_block);
+	} while (!ret && (l.lacks_block || l.lacks_ref));
 	if (ret == -EAGAIN && l.n_delivered)
 		return 0;
 	if (!ret)

@@ -51,6 +51,7 @@ struct fsc_inode {
 	uint64_t flags;	     /* BTRFS_INODE_* */
 	uint64_t disk_size;  /* what the item will say: not beyond what is on disk */
 	uint64_t used_bytes; /* what the item says: nbytes */
+	uint64_t cut_seq;    /* changes when the size becomes smaller */
 	uint64_t last_txn;   /* the last transaction with a change */
 	uint64_t next_index; /* of a directory; 0: not known yet */
 	bool compress_known;

@@ -14,6 +14,9 @@
  * been written and evicted meanwhile, perhaps: the read, which runs beside that write, may have
  * what was there before, but must not cache it. If that is not there any more it begins again.
  *
+ * If the file was cut meanwhile, what the trees said may be a hole that was never one of the
+ * file: the read begins again, too. In what has lost its last name nothing is looked up.
+ *
  * A read that finds all pages goes from the first step to the last.
  */
 #include <errno.h>
@@ -26,6 +29,7 @@
 #include "fscore/file/compress.h"
 #include "fscore/file/data_io.h"
 #include "fscore/file/file_extent.h"
+#include "fscore/file/inode_write.h"
 #include "fscore/format/csum.h"
 
 #define SEGS_AT_ONCE	 32u
@@ -46,6 +50,8 @@ struct fsc_read_impl {
 	bool done;		    /* set on the reading thread when nothing is pending any more */
 	unsigned epoch;		    /* held while extents are looked up and I/O is begun */
 	uint64_t map_seq;	    /* the inode's, at the look-up */
+	uint64_t cut_seq;	    /* the inode's, when the read was clamped to its size */
+	bool used_trees;	    /* not all pages were there */
 	struct io_wait_link *links; /* one for each page */
 	uint64_t first;		    /* index of the first page */
 	unsigned n_pages;
@@ -666,6 +672,27 @@ static int verdict(struct fsc_read_impl *r, int error)
 	return old ? -EAGAIN : error;
 }
 
+/* The size, and how often the file was cut. */
+static uint64_t size_and_cuts(struct fsc_inode *inode, uint64_t *cut_seq)
+{
+	uint64_t size;
+
+	short_lock(&inode->attr_lock);
+	size = inode->attr.size_bytes;
+	*cut_seq = inode->cut_seq;
+	short_unlock(&inode->attr_lock);
+	return size;
+}
+
+/* The trees may have been looked at between a cut and what was written after it. */
+static bool was_cut(const struct fsc_read_impl *r)
+{
+	uint64_t cut_seq;
+
+	size_and_cuts(r->inode, &cut_seq);
+	return r->used_trees && cut_seq != r->cut_seq;
+}
+
 /* Makes the result from the pages, which are all there or have failed. */
 static void collect(struct fsc_read_impl *r)
 {
@@ -675,6 +702,10 @@ static void collect(struct fsc_read_impl *r)
 
 	if (rd->status)
 		return;
+	if (was_cut(r)) {
+		rd->status = -EAGAIN;
+		return;
+	}
 	rd->iov = r->iov;
 	rd->n_iov = 0;
 	for (unsigned i = 0; i < r->n_pages; i++) {
@@ -722,7 +753,9 @@ static int start_missing(struct fsc_ctx *ctx, struct fsc_read_impl *r)
 
 	r->epoch = epoch_enter(r->vol);
 	ret = plan_missing(ctx, r, &plan);
-
+	/* It says so before anything of it goes: then what was found was all there is. */
+	if (!ret && inode_is_unlinked(r->inode))
+		ret = -ESTALE;
 	if (!ret)
 		ret = plan_take_pages(ctx, r, &plan);
 	if (!ret)
@@ -785,9 +818,9 @@ static bool plan_readahead(
 }
 
 /* Clamps the read to the file. True: there is nothing to read. */
-static bool clamp(struct fsc_inode *inode, struct fsc_read *rd)
+static bool clamp(struct fsc_inode *inode, struct fsc_read *rd, uint64_t *cut_seq)
 {
-	uint64_t size = inode_size(inode);
+	uint64_t size = size_and_cuts(inode, cut_seq);
 
 	rd->status = 0;
 	rd->iov = NULL;
@@ -842,21 +875,23 @@ static int finish_read(struct fsc_ctx *ctx, struct fsc_read_impl *r)
 static int read_once(struct fsc_ctx *ctx, struct fsc_inode *inode, struct fsc_read *rd)
 {
 	unsigned shift = inode->subvol->vol->pages.page_shift;
-	uint64_t first = rd->file_off >> shift, ahead_start, ahead_end;
+	uint64_t first = rd->file_off >> shift, cut_seq, ahead_start, ahead_end;
 	struct fsc_read_impl *r;
 	bool complete;
 	int ret;
 
 	rd->impl = NULL;
-	if (clamp(inode, rd))
+	if (clamp(inode, rd, &cut_seq))
 		return 0;
 	r = impl_create(inode, first,
 		(unsigned)(((rd->file_off + rd->result_bytes - 1) >> shift) - first + 1));
 	if (!r)
 		return fail_read(rd, -ENOMEM);
 	r->rd = rd;
+	r->cut_seq = cut_seq;
 	rd->impl = r;
 	complete = look_up(r);
+	r->used_trees = !complete;
 	if (!complete) {
 		ret = start_missing(ctx, r);
 		/* What has begun must end here: this thread may block on a lock next (see below). */

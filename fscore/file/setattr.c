@@ -67,6 +67,8 @@ static int rewrite_edge(struct fsc_ctx *ctx, struct fsc_inode *inode, uint64_t s
 static void set_size(struct fsc_inode *inode, uint64_t size)
 {
 	short_lock(&inode->attr_lock);
+	if (size < inode->attr.size_bytes)
+		inode->cut_seq++;
 	inode->attr.size_bytes = size;
 	short_unlock(&inode->attr_lock);
 }

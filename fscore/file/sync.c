@@ -124,30 +124,6 @@ int fsc_sync_names(struct fsc_volume *vol, struct fsc_sync *sync)
 	return id && txn_wait_durable(&vol->w->txns, id, &is->waiter) ? -EINPROGRESS : 0;
 }
 
-/* ---------------------------------------------------------------- all, waiting */
-
-struct blocking_sync {
-	struct fsc_sync sync;
-	bool done;
-};
-
-static void blocking_done(struct fsc_sync *sync)
-{
-	container_of(sync, struct blocking_sync, sync)->done = true;
-}
-
-int flush_wait(struct fsc_ctx *ctx, struct fsc_inode *inode)
-{
-	struct blocking_sync b = {.sync = {.thread = ctx->thread, .done = blocking_done}};
-	int ret = fsc_sync_inode(inode, &b.sync);
-
-	if (ret != -EINPROGRESS)
-		return ret;
-	while (!b.done)
-		fsc_thread_wait(ctx->thread);
-	return b.sync.status;
-}
-
 int fsc_sync_all(struct fsc_ctx *ctx, struct fsc_volume *vol)
 {
 	int lost, ret;

@@ -107,9 +107,6 @@ int pages_replace(struct fsc_inode *inode, uint64_t first, unsigned n, struct pa
  */
 void flush_to_trees(struct fsc_ctx *ctx, struct fsc_inode *inode);
 
-/* Has the inode's dirty pages written and waits until they are durable. Might wait. */
-int flush_wait(struct fsc_ctx *ctx, struct fsc_inode *inode);
-
 /* Called by the flusher when an inode has nothing to be written any more. */
 void syncs_continue(struct fsc_inode *inode, struct inode_sync *syncs, int error);
 

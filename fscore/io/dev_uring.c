@@ -242,26 +242,40 @@ static int find_size(struct dev_uring *u, const struct stat *st)
 	return 0;
 }
 
+static int cannot_open(const char *path, int err)
+{
+	if (err == -EBUSY)
+		log_error("%s: in use: mounted, or opened by another process", path);
+	else if (err == -ENOTBLK)
+		log_error("%s: neither a file nor a block device", path);
+	else
+		log_error("%s: %s", path, strerror(-err));
+	return err;
+}
+
 static int open_and_lock(struct dev_uring *u, const char *path, bool no_lock)
 {
+	bool was_read_only = u->dev.read_only;
 	struct stat st;
 	int ret;
 
 	if (stat(path, &st))
-		return -errno;
+		return cannot_open(path, -errno);
 	if (!S_ISREG(st.st_mode) && !S_ISBLK(st.st_mode))
-		return -ENOTBLK;
+		return cannot_open(path, -ENOTBLK);
 	u->fd = open_path(path, !no_lock && S_ISBLK(st.st_mode), &u->dev.read_only);
-	if (u->fd == -EBUSY)
-		log_error("%s: in use: mounted, or opened by another process", path);
 	if (u->fd < 0)
-		return u->fd;
+		return cannot_open(path, u->fd);
 	/* Of what was opened: path may have changed. */
 	ret = fstat(u->fd, &st) ? -errno : find_size(u, &st);
-	if (!ret && !no_lock)
+	if (ret)
+		cannot_open(path, ret);
+	else if (!no_lock)
 		ret = lock_file(u->fd, path, &st);
 	if (ret)
 		close(u->fd);
+	else if (u->dev.read_only && !was_read_only)
+		log_notice("%s: opened read-only: there is no right to write it", path);
 	return ret;
 }
 

@@ -122,6 +122,7 @@ static void ring_submit(struct fsc_thread *t)
 			return;
 		log_error("io_uring_submit: %s%s", strerror(-ret),
 			ret == -EEXIST ? " (used by two threads)" : "");
+		log_stop(); /* so that the line is written */
 		abort();
 	}
 }

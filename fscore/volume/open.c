@@ -92,8 +92,10 @@ static int check_features(struct fsc_volume *vol, const char *name)
 		log_notice("%s: opened read-only: unsupported features: %s", name, names);
 		vol->read_only = true;
 	}
-	if (GET(&vol->super, flags) & BTRFS_SUPER_FLAG_SEEDING)
+	if (GET(&vol->super, flags) & BTRFS_SUPER_FLAG_SEEDING) {
+		log_notice("%s: opened read-only: a seed", name);
 		vol->read_only = true;
+	}
 	if (GET(&vol->super, flags) & (BTRFS_SUPER_FLAG_METADUMP | BTRFS_SUPER_FLAG_METADUMP_V2)) {
 		log_notice("%s: opened read-only: a dump of metadata, without data", name);
 		vol->read_only = true;

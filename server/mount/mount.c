@@ -16,17 +16,11 @@
 /* The path as a string without doubled or final slashes. */
 static int clean_path(const struct wire_blob *in, char out[MOUNT3_PATH_MAX + 1])
 {
-	size_t n = 0;
-
 	if (!in->len || in->data[0] != '/')
 		return -ENOENT;
-	for (uint32_t i = 0; i < in->len; i++) {
-		if (!in->data[i])
-			return -EINVAL;
-		if (in->data[i] != '/' || (i + 1 < in->len && in->data[i + 1] != '/'))
-			out[n++] = (char)in->data[i];
-	}
-	out[n] = '\0';
+	if (memchr(in->data, '\0', in->len))
+		return -EINVAL;
+	export_clean_path(in->data, in->len, out);
 	return 0;
 }
 

@@ -34,8 +34,7 @@ int nfs3_run_remove(struct request *req);
 int nfs3_run_rmdir(struct request *req);
 int nfs3_run_rename(struct request *req);
 int nfs3_run_link(struct request *req);
-/* rpc/program.h: synced, of WRITE and COMMIT */
-void nfs3_synced_write(struct request *req, int status);
+/* rpc/program.h: synced, of COMMIT */
 void nfs3_synced_commit(struct request *req, int status);
 
 /* -------------------------------------------------------------- object.c */

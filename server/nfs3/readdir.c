@@ -35,14 +35,6 @@ struct listing {
 	struct wire_out out;
 };
 
-static uint64_t bound_of(const uint8_t verf[NFS3_VERF_SIZE])
-{
-	uint64_t v;
-
-	memcpy(&v, verf, sizeof(v));
-	return be64toh(v);
-}
-
 /* Puts an entry if it fits, whole. attr: NULL for none, and then no handle. */
 static bool put(struct listing *l, const struct nfs3_entry *entry, const struct fsc_attr *attr)
 {
@@ -161,7 +153,7 @@ static int find_bound(struct request *req, uint64_t *bound)
 		ret = fsc_dir_last_index(&req->ctx, req->object[0].inode, bound);
 		return ret;
 	}
-	*bound = bound_of(a->verf);
+	*bound = wire_load_u64(a->verf);
 	if (a->cookie < COOKIE_DOT || a->cookie >= INDEX_END + COOKIE_SHIFT || *bound >= INDEX_END)
 		return -SRV_EBADCOOKIE;
 	return 0;

@@ -71,7 +71,7 @@ static const struct srv_op ops[NFS3_PROCS] = {
 		OP_BODY, NULL},
 	[NFS3_READ] = {"read", decode_read, nfs3_run_read, encode_read, charge_read, OP_READ, NULL},
 	[NFS3_WRITE] = {"write", decode_write, nfs3_run_write, encode_write, NULL,
-		OP_REPLAY | OP_REPLAY_DATA, nfs3_synced_write},
+		OP_REPLAY | OP_REPLAY_DATA, NULL},
 	[NFS3_CREATE] = {"create", decode_create, nfs3_run_create, encode_create, NULL, OP_REPLAY,
 		NULL},
 	[NFS3_MKDIR] = {"mkdir", decode_mkdir, nfs3_run_mkdir, encode_create, NULL, OP_REPLAY,

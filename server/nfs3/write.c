@@ -54,18 +54,6 @@ int nfs3_run_write(struct request *req)
 	return ret;
 }
 
-/* Data that others wrote unstably may have been lost with it. */
-static void note_loss(struct request *req, int status)
-{
-	if (status)
-		write_verf_renew(&req->thread->srv->write_verf);
-}
-
-void nfs3_synced_write(struct request *req, int status)
-{
-	note_loss(req, status);
-}
-
 /*
  * All of the file becomes durable, so any range is fine: one beyond the largest
  * file is no error either. On a read-only export nothing is unwritten.
@@ -89,7 +77,7 @@ void nfs3_synced_commit(struct request *req, int status)
 {
 	struct nfs3_commit_res *res = &req->res.nfs3.commit;
 
-	note_loss(req, status);
+	(void)status;
 	/* As of now: what was lost until the end shows. */
 	write_verf_get(&req->thread->srv->write_verf, res->verf);
 	nfs3_wcc(req, 0, &res->wcc);

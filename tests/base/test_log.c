@@ -2,15 +2,20 @@
 #include "base/log.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
+
+#include "base/lock.h"
 
 static char dir[64], path[80], rotated[96];
 
@@ -144,6 +149,86 @@ static void test_gate_lets_one_pass_and_counts_the_others(void **state)
 	assert_int_equal(dropped, 2);
 }
 
+#define LINES 3000
+
+/* A pipe that is full: who reads it does not. */
+static int make_full_pipe(const char *name)
+{
+	static const char fill[4096] = {'\n'};
+	int fd;
+
+	assert_int_equal(mkfifo(name, 0600), 0);
+	fd = open(name, O_RDWR | O_NONBLOCK);
+	assert_true(fd >= 0);
+	while (write(fd, fill, sizeof(fill)) > 0)
+		;
+	return fd;
+}
+
+/* What follows each place of `what` in text, added up; or how many there are. */
+static unsigned count(const char *text, const char *what, bool sum)
+{
+	unsigned n = 0;
+
+	for (const char *at = text; (at = strstr(at, what)); at++)
+		n += sum ? (unsigned)strtoul(at + strlen(what), NULL, 10) : 1;
+	return n;
+}
+
+/* Reads until all lines are there or said to be left out; these are counted. */
+static unsigned read_lines(int fd, unsigned n_lines)
+{
+	static char text[1 << 20];
+	size_t len = 0;
+	unsigned left_out = 0;
+
+	while (count(text, "line number", false) + left_out < n_lines) {
+		struct pollfd p = {.fd = fd, .events = POLLIN};
+		ssize_t n;
+
+		assert_int_equal(poll(&p, 1, 10000), 1);
+		n = read(fd, text + len, sizeof(text) - 1 - len);
+		assert_true(n > 0);
+		/* What made it full comes first. */
+		for (ssize_t k = 0; k < n; k++, len++)
+			if (!text[len])
+				text[len] = ' ';
+		text[len] = '\0';
+		left_out = count(text, "warning: (", true);
+	}
+	assert_int_equal(count(text, "line number", false) + left_out, n_lines);
+	return left_out;
+}
+
+static void test_loop_thread_does_not_wait_for_the_log(void **state)
+{
+	unsigned left_out;
+	char fifo[80];
+	int fd;
+
+	(void)state;
+	snprintf(fifo, sizeof(fifo), "%s/fifo", dir);
+	fd = make_full_pipe(fifo);
+	assert_int_equal(log_open(fifo), 0);
+	assert_int_equal(log_start(), 0);
+	alarm(20);
+	might_wait_set_loop(true);
+	for (unsigned i = 0; i < LINES; i++)
+		log_notice("line number %u of those of a loop", i);
+	might_wait_set_loop(false);
+	alarm(0);
+	left_out = read_lines(fd, LINES);
+	log_stop();
+	assert_true(left_out > 0 && left_out < LINES);
+	/* Without it, and without being a loop, at once. */
+	log_notice("again");
+	assert_true(read(fd, fifo, 1) == 1);
+	close(fd);
+	snprintf(fifo, sizeof(fifo), "%s/fifo", dir);
+	unlink(fifo);
+	assert_int_equal(log_open(path), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -155,6 +240,7 @@ int main(void)
 		cmocka_unit_test(test_open_of_a_bad_path_fails_and_logs_as_before),
 		cmocka_unit_test(test_level_names),
 		cmocka_unit_test(test_gate_lets_one_pass_and_counts_the_others),
+		cmocka_unit_test(test_loop_thread_does_not_wait_for_the_log),
 	};
 
 	return cmocka_run_group_tests(tests, set_up, tear_down);

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/fsuid.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -215,6 +216,51 @@ static void test_open_missing_or_odd_is_refused(void **state)
 	assert_int_equal(dev_uring_open(".", true, false, &dev), -ENOTBLK);
 }
 
+/* Opens a path as somebody who is not root, and gives what was logged meanwhile. */
+static int open_logged(const char *path, bool read_only, char *text, size_t size)
+{
+	char name[] = "/tmp/byre-test-log-XXXXXX";
+	int file = mkstemp(name), old = dup(STDERR_FILENO), uid = setfsuid(1), ret;
+	struct dev *dev = NULL;
+	ssize_t n;
+
+	assert_true(file >= 0 && old >= 0);
+	unlink(name);
+	dup2(file, STDERR_FILENO);
+	ret = dev_uring_open(path, read_only, true, &dev);
+	dup2(old, STDERR_FILENO);
+	setfsuid((uid_t)uid);
+	if (!ret) {
+		assert_true(dev->read_only);
+		dev_destroy(dev);
+	}
+	n = pread(file, text, size - 1, 0);
+	text[n > 0 ? n : 0] = '\0';
+	close(file);
+	close(old);
+	return ret;
+}
+
+static void test_open_says_what_it_may_not(void **state)
+{
+	struct fixture *f = *state;
+	char text[512];
+
+	assert_int_equal(chmod(f->path, 0444), 0);
+	assert_int_equal(open_logged(f->path, false, text, sizeof(text)), 0);
+	assert_non_null(strstr(text, "opened read-only"));
+	/* Asked for like this there is nothing to say. */
+	assert_int_equal(open_logged(f->path, true, text, sizeof(text)), 0);
+	assert_string_equal(text, "");
+	assert_int_equal(chmod(f->path, 0), 0);
+	assert_int_equal(open_logged(f->path, true, text, sizeof(text)), -EACCES);
+	assert_non_null(strstr(text, "Permission denied"));
+	assert_int_equal(open_logged("no/such/file", true, text, sizeof(text)), -ENOENT);
+	assert_non_null(strstr(text, "No such file"));
+	assert_int_equal(open_logged("/dev/null", true, text, sizeof(text)), -ENOTBLK);
+	assert_non_null(strstr(text, "neither"));
+}
+
 /* A free loop device, attached to path: its descriptor, or -1 without the right to. */
 static int attach_loop(const char *path, char *name, size_t name_bytes)
 {
@@ -296,6 +342,7 @@ int main(void)
 		CASE(test_open_read_only_refuses_writes),
 		CASE(test_open_locked_is_ebusy),
 		CASE(test_open_missing_or_odd_is_refused),
+		CASE(test_open_says_what_it_may_not),
 		CASE(test_open_attached_to_loop_is_ebusy),
 		CASE(test_thread_destroy_waits_for_requests),
 	};

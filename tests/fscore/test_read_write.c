@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -282,12 +283,104 @@ static void test_a_read_that_hangs_holds_up_no_commit(void **state)
 	writing_end();
 }
 
+/* The inode is still referenced, as by a request that was about to read it. */
+static void test_read_of_what_has_lost_its_last_name_is_stale(void **state)
+{
+	struct fsc_read rd = {.len_bytes = A_BYTES};
+	struct model m;
+
+	(void)state;
+	writing_make("");
+	for (int cached = 0; cached < 2; cached++) {
+		model_create(&m, w.root, "f", A_BYTES);
+		model_write(&m, 0, A_BYTES, BYTES_RANDOM, 1);
+		model_close(&m);
+		writing_reopen();
+		model_open(&m);
+		if (cached)
+			model_compare(&m);
+		assert_int_equal(fsc_unlink(&w.ctx, w.root, "f", 1), 0);
+		/* What is in the cache may be given; zeros never. */
+		assert_int_equal(fsc_read(&w.ctx, m.inode, &rd), cached ? 0 : -ESTALE);
+		if (cached) {
+			assert_int_equal(rd.result_bytes, A_BYTES);
+			assert_memory_equal(rd.iov[0].iov_base, m.bytes, rd.iov[0].iov_len);
+		}
+		fsc_read_release(&rd);
+		model_free(&m);
+	}
+	writing_end();
+}
+
+#define CUTS 3000u
+
+struct cut_reader {
+	struct fsc_inode *inode;
+	atomic_bool stop;
+	unsigned n_zeros;
+	uint64_t n_bytes;
+};
+
+static void *cut_reader_main(void *arg)
+{
+	struct cut_reader *r = arg;
+	struct fsc_ctx ctx = {0};
+
+	if (fsc_thread_create(&ctx.thread))
+		abort();
+	while (!atomic_load(&r->stop)) {
+		struct fsc_read rd = {.len_bytes = A_BYTES};
+
+		if (fsc_read(&ctx, r->inode, &rd))
+			abort();
+		for (unsigned i = 0; i < rd.n_iov; i++) {
+			r->n_zeros += memchr(rd.iov[i].iov_base, 0, rd.iov[i].iov_len) != NULL;
+			r->n_bytes += rd.iov[i].iov_len;
+		}
+		fsc_read_release(&rd);
+	}
+	fsc_thread_destroy(ctx.thread);
+	return NULL;
+}
+
+/* The file is cut to nothing and written again: there never is a zero in it. */
+static void test_read_beside_a_cut_gives_no_zeros(void **state)
+{
+	const struct fsc_setattr cut = {.mask = FSC_SET_SIZE};
+	static char text[A_BYTES];
+	struct iovec iov = {text, sizeof(text)};
+	struct cut_reader r = {.inode = NULL};
+	struct model m;
+	pthread_t id;
+
+	(void)state;
+	memset(text, 'x', sizeof(text));
+	writing_make("");
+	model_create(&m, w.root, "f", A_BYTES);
+	r.inode = m.inode;
+	assert_int_equal(pthread_create(&id, NULL, cut_reader_main, &r), 0);
+	for (unsigned i = 0; i < CUTS; i++) {
+		assert_int_equal(fsc_write(&w.ctx, m.inode, 0, &iov, 1), 0);
+		if (i % 10 == 0)
+			sched_yield();
+		assert_int_equal(fsc_setattr(&w.ctx, m.inode, &cut), 0);
+	}
+	atomic_store(&r.stop, true);
+	pthread_join(id, NULL);
+	assert_int_equal(r.n_zeros, 0);
+	assert_true(r.n_bytes > 0);
+	model_free(&m);
+	writing_end();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_a_slow_read_does_not_cache_what_was_overwritten),
 		cmocka_unit_test(test_data_of_one_transaction_is_pinned_when_it_is_overwritten),
 		cmocka_unit_test(test_a_read_that_hangs_holds_up_no_commit),
+		cmocka_unit_test(test_read_of_what_has_lost_its_last_name_is_stale),
+		cmocka_unit_test(test_read_beside_a_cut_gives_no_zeros),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

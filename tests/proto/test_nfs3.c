@@ -202,11 +202,10 @@ typedef void (*encode_fn)(struct wire_out *out, enum nfs3_stat stat, const union
 /* The longest results fit where the server makes room for them. */
 static void test_nfs3_results_have_a_bound(void **state)
 {
-	static const encode_fn all[] = {nfs3_encode_null, nfs3_encode_getattr, nfs3_encode_wcc,
-		nfs3_encode_lookup, nfs3_encode_access, nfs3_encode_readlink, nfs3_encode_read,
-		nfs3_encode_write, nfs3_encode_create, nfs3_encode_rename, nfs3_encode_link,
-		nfs3_encode_readdir, nfs3_encode_fsstat, nfs3_encode_fsinfo, nfs3_encode_pathconf,
-		nfs3_encode_commit};
+	static const encode_fn all[] = {nfs3_encode_getattr, nfs3_encode_wcc, nfs3_encode_lookup,
+		nfs3_encode_access, nfs3_encode_readlink, nfs3_encode_read, nfs3_encode_write,
+		nfs3_encode_create, nfs3_encode_rename, nfs3_encode_link, nfs3_encode_readdir,
+		nfs3_encode_fsstat, nfs3_encode_fsinfo, nfs3_encode_pathconf, nfs3_encode_commit};
 	union nfs3_res res;
 	struct wire_out out;
 

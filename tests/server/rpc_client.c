@@ -50,7 +50,6 @@ struct world *world_begin(const char *const *export_specs, unsigned workers)
 	rpc_loop_init(&w->loop, &w->srv, w->fsc, &w->counters);
 	rpc_peer_init(&w->peer, &w->loop, &addr, on_ready);
 	w->cred = (struct rpc_cred){.flavor = RPC_AUTH_SYS, .uid = 1000, .gid = 1000};
-	subvols_changed();
 	return w;
 }
 
