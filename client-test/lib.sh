@@ -93,7 +93,7 @@ lab_umount() {
 }
 
 # lab_wait_log PID FILE PATTERN SECONDS: until FILE has a line with PATTERN; fails
-# when the process ends first.
+# when the process ends first. FILE is there before the process is started, for it opens it when it runs.
 lab_wait_log() {
 	# grep stops at the first match, and tail, of a closed pipe: no failure.
 	(set +o pipefail; timeout "$4" tail --pid="$1" -c +1 -s 0.05 -f "$2" 2>/dev/null | grep -q -m1 -- "$3")
@@ -166,6 +166,7 @@ lab_ganesha() {
 	} >"$conf"
 	# On a busy machine it has been seen to give up on registering with rpcbind.
 	for id in 1 2 3; do
+		: >"$lab_tmp/ganesha.log"
 		ganesha.nfsd -F -f "$conf" -L STDERR -p /run/ganesha.pid >"$lab_tmp/ganesha.log" 2>&1 </dev/null &
 		lab_pid[ganesha]=$!
 		! lab_wait_log "${lab_pid[ganesha]}" "$lab_tmp/ganesha.log" 'NFS SERVER INITIALIZED' 30 || return 0
@@ -180,7 +181,7 @@ lab_byred() {
 	local byred=$1 addr=$2 port=$3 volume=$4
 	shift 4
 	[ -x "$byred" ] || lab_die "no byred at $byred: build it, or give --byred PATH"
-	: >"$lab_tmp/byred.out" # it is there before lab_wait_log looks
+	: >"$lab_tmp/byred.out"
 	"$byred" --foreground --volume "$volume" --listen "$addr:$port" --socket "$lab_tmp/byred.sock" "$@" \
 		>"$lab_tmp/byred.out" 2>"$lab_tmp/byred.log" </dev/null &
 	lab_pid[byred]=$!

@@ -115,7 +115,7 @@ static int set_mode(struct request *req, const struct srv_object *o, const struc
 			mode &= ~(uint32_t)S_ISGID;
 		out->mask |= FSC_SET_MODE;
 	}
-	if (S_ISREG(o->attr.mode) && (chown || cut))
+	if (!S_ISDIR(o->attr.mode) && (chown || cut))
 		mode = without_setid(mode);
 	out->mode = mode;
 	if (mode != now)

@@ -116,6 +116,30 @@ static void test_setattr_setgid_without_execute_stays_with_chown(void **state)
 	world_end(w);
 }
 
+/* As chown(2) does, which spares directories alone. */
+static void test_setattr_chown_takes_setid_of_all_but_directories(void **state)
+{
+	static const uint32_t types[] = {S_IFREG, S_IFIFO, S_IFSOCK, S_IFCHR, S_IFBLK, S_IFDIR};
+	struct world *w = world_begin(exports, 0);
+	char name[] = "0";
+
+	(void)state;
+	w->cred.n_gids = 1;
+	w->cred.gids[0] = 50;
+	for (size_t i = 0; i < ARRAY_SIZE(types); i++, name[0]++) {
+		struct fsc_inode *f = fake_make(fake_root(5), name, types[i] | 06555);
+		uint32_t kept = S_ISDIR(types[i]) ? 06555 : 0555;
+
+		fake_attr(f)->uid = fake_attr(f)->gid = 1000;
+		assert_int_equal(set_owner(w, f, 1000, 50), NFS3_OK);
+		assert_int_equal(fake_attr(f)->mode, types[i] | kept);
+		fake_attr(f)->mode = types[i] | 06555;
+		assert_int_equal(set_owner(w, f, UINT32_MAX, 1000), NFS3_OK);
+		assert_int_equal(fake_attr(f)->mode, types[i] | kept);
+	}
+	world_end(w);
+}
+
 static void test_setattr_size(void **state)
 {
 	struct world *w = world_begin(exports, 0);
@@ -218,6 +242,7 @@ int main(void)
 		cmocka_unit_test(test_setattr_mode_is_the_owners),
 		cmocka_unit_test(test_setattr_owner_and_group),
 		cmocka_unit_test(test_setattr_setgid_without_execute_stays_with_chown),
+		cmocka_unit_test(test_setattr_chown_takes_setid_of_all_but_directories),
 		cmocka_unit_test(test_setattr_size),
 		cmocka_unit_test(test_setattr_times),
 		cmocka_unit_test(test_setattr_guard),
