@@ -221,19 +221,19 @@ int delayed_ref_add(struct delayed_refs *dr, const struct ref_change *change, bo
 	*cancelled = false;
 	short_lock(&dr->lock);
 	head = get_head(dr, change->logical, change->bytes, change->is_data, change->level);
-	if (head) {
-		if (change->is_new) {
-			head->is_new = true;
-			key_to_disk(&change->first_key, &head->first_key);
-		}
+	if (head)
 		ret = add_count(dr, head, &change->key, change->count);
+	if (!ret && change->is_new) {
+		head->is_new = true;
+		key_to_disk(&change->first_key, &head->first_key);
 	}
-	if (!ret && !head->running) {
+	if (head && !head->running) {
 		/*
 		 * Without an item and without references it never was. But what is known of data
-		 * stands in the checksum tree, too: that goes when the head is run.
+		 * stands in the checksum tree, too: that goes when the head is run. A head that
+		 * has just been made for what could not be added goes as well.
 		 */
-		*cancelled = head->is_new && !head->n_refs && !head->is_data;
+		*cancelled = !ret && head->is_new && !head->n_refs && !head->is_data;
 		if (*cancelled || is_settled(head))
 			free_head(dr, head);
 	}

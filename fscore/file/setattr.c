@@ -146,10 +146,29 @@ static int drop_behind(
 	return 0;
 }
 
+/*
+ * What the trees still have behind the new end stays the file's. What was not there yet has been
+ * discarded: that is lost, and said.
+ */
+static void shrink_failed(struct fsc_inode *inode, bool lost, int error)
+{
+	short_lock(&inode->attr_lock);
+	inode->attr.size_bytes = MAX(inode->attr.size_bytes, inode->disk_size);
+	short_unlock(&inode->attr_lock);
+	if (!lost)
+		return;
+	short_lock(&inode->owner.lock);
+	if (!inode->write_error)
+		inode->write_error = error;
+	short_unlock(&inode->owner.lock);
+	data_lost(inode->subvol->vol, error);
+}
+
 static int shrink(struct fsc_ctx *ctx, struct fsc_inode *inode, uint64_t size, struct promises *p)
 {
 	struct page_pool *pool = &inode->subvol->vol->pages;
 	uint64_t from = (size + pool->page_bytes - 1) >> pool->page_shift;
+	bool discarded;
 	int ret = 0;
 
 	if (size & (pool->page_bytes - 1))
@@ -157,7 +176,7 @@ static int shrink(struct fsc_ctx *ctx, struct fsc_inode *inode, uint64_t size, s
 	if (ret)
 		return ret;
 	set_size(inode, size);
-	dirty_discard(inode, from);
+	discarded = dirty_discard(inode, from);
 	/*
 	 * The zeros behind the new end, too, are in the trees before it moves there: else, after a
 	 * crash, the file could grow again over what was there before.
@@ -167,6 +186,8 @@ static int shrink(struct fsc_ctx *ctx, struct fsc_inode *inode, uint64_t size, s
 	ret = drop_behind(ctx, inode, size, p);
 	/* What a read that began with the old size has put there meanwhile. */
 	pages_drop(inode, from);
+	if (ret)
+		shrink_failed(inode, discarded, ret);
 	return ret;
 }
 

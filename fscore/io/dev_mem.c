@@ -52,6 +52,18 @@ static const struct dev_ops mem_ops = {
 	.destroy = mem_destroy,
 };
 
+/* Into memory that is all zero; what is zero in the image, too, isn't touched. */
+static void fill(uint8_t *data, const uint8_t *image, size_t bytes)
+{
+	static const uint8_t zero[4096];
+
+	for (size_t at = 0, n; at < bytes; at += n) {
+		n = MIN(bytes - at, sizeof(zero));
+		if (memcmp(image + at, zero, n))
+			memcpy(data + at, image + at, n);
+	}
+}
+
 int dev_mem_create(const void *image, size_t size_bytes, struct dev **out)
 {
 	struct dev_mem *m = calloc(1, sizeof(*m));
@@ -65,7 +77,7 @@ int dev_mem_create(const void *image, size_t size_bytes, struct dev **out)
 		return -ENOMEM;
 	}
 	if (image)
-		memcpy(m->data, image, size_bytes);
+		fill(m->data, image, size_bytes);
 	m->dev.ops = &mem_ops;
 	m->dev.size_bytes = size_bytes;
 	m->dev.align_bytes = 512;

@@ -1,86 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "tests/fscore/crash_work.h"
+#include "tests/fscore/crash_private.h"
 
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/util.h"
 #include "fscore/io/dev.h"
-
-#define MAX_NODES      4096u
-#define MAX_FILE_BYTES (640u << 10)
-#define NONE	       UINT32_MAX
-#define XATTR_NAME     "user.version"
-
-/* What a name stood for from an operation on. */
-struct name_state {
-	uint64_t seq;
-	uint32_t node;
-};
-
-struct name_history {
-	struct name_state *states; /* the first is "nothing" */
-	size_t n;
-};
-
-/* Content and attributes of a file from an operation on. */
-struct version {
-	uint64_t seq;
-	uint32_t mode, nlink, xattr; /* xattr 0: there is none */
-	uint64_t size;
-	uint8_t *content; /* shared with the version before when that did not change */
-	bool own;	  /* it is not */
-	bool truncation;
-};
-
-struct node {
-	uint64_t ino;
-	uint32_t type; /* S_IF* */
-	struct fsc_inode *inode;
-	struct version *versions;
-	size_t n;
-	bool tainted; /* a write of it was lost, and that was said */
-	unsigned found;
-};
-
-enum ack_kind {
-	ACK_INODE,
-	ACK_NAMES,
-	ACK_ALL
-};
-
-struct ack {
-	enum ack_kind kind;
-	uint32_t node;
-	uint64_t seq;
-	size_t count; /* records when it was known */
-};
-
-struct crash_work {
-	struct fsc_thread *thread;
-	struct fsc_volume *vol;
-	struct dev *record;
-	uint64_t random, seq;
-	struct fsc_inode *dirs[CRASH_DIRS];
-	uint64_t dir_inos[CRASH_DIRS];
-	struct name_history names[CRASH_DIRS][CRASH_NAMES];
-	struct node *nodes;
-	uint32_t n_nodes;
-	size_t *begins; /* by seq: records when it began */
-	size_t begins_room;
-	struct ack *acks;
-	size_t n_acks;
-	uint8_t *buf;
-	char why[400];
-};
 
 __thread volatile bool crash_work_allocates;
 
@@ -94,7 +23,7 @@ static void *grown(void *p, size_t n, size_t each)
 	return p;
 }
 
-__attribute__((format(printf, 2, 3))) static bool wrong(struct crash_work *w, const char *fmt, ...)
+bool crash_wrong(struct crash_work *w, const char *fmt, ...)
 {
 	va_list ap;
 
@@ -123,7 +52,7 @@ static uint32_t below(struct crash_work *w, uint32_t n)
 }
 
 /* Short ones and some that are long. */
-static size_t name_text(unsigned i, char *text)
+size_t crash_name(unsigned i, char text[FSC_NAME_MAX + 1])
 {
 	if (i % 8 == 7)
 		return (size_t)sprintf(text, "%02u%0*d", i, (int)(100 + i * 6), 0);
@@ -257,7 +186,7 @@ static int do_create(struct crash_work *w)
 	if (w->n_nodes == MAX_NODES || !pick_name(w, &dir, &name, false))
 		return 0;
 	fn.target = S_ISLNK(fn.mode) ? "where/it/leads" : NULL;
-	ret = fsc_create(&ctx, w->dirs[dir], text, name_text(name, text), &fn, &inode);
+	ret = fsc_create(&ctx, w->dirs[dir], text, crash_name(name, text), &fn, &inode);
 	if (ret)
 		return ret;
 	fsc_inode_attr(inode, &attr);
@@ -316,6 +245,8 @@ static int do_setattr(struct crash_work *w)
 		set.size_bytes =
 			below(w, 3) ? below(w, (uint32_t)v->size + 1) : below(w, MAX_FILE_BYTES);
 	ret = fsc_setattr(&ctx, w->nodes[node].inode, &set);
+	/* A truncation that fails half-way leaves the rest. */
+	w->nodes[node].tainted |= ret && cut;
 	if (ret)
 		return ret;
 	v = next_version(w, node);
@@ -351,14 +282,14 @@ static int do_xattr(struct crash_work *w)
 static int do_link(struct crash_work *w)
 {
 	struct fsc_ctx ctx = ctx_of(w);
-	uint32_t node = pick_node(w, S_IFREG);
+	uint32_t node = pick_node(w, below(w, 4) ? S_IFREG : S_IFLNK);
 	unsigned dir, name;
 	char text[FSC_NAME_MAX + 1];
 	int ret;
 
 	if (node == NONE || !pick_name(w, &dir, &name, false))
 		return 0;
-	ret = fsc_link(&ctx, w->nodes[node].inode, w->dirs[dir], text, name_text(name, text));
+	ret = fsc_link(&ctx, w->nodes[node].inode, w->dirs[dir], text, crash_name(name, text));
 	if (ret)
 		return ret;
 	next_version(w, node)->nlink++;
@@ -387,9 +318,9 @@ static int do_unlink(struct crash_work *w)
 		return 0;
 	node = name_now(w, dir, name);
 	if (w->nodes[node].type == S_IFDIR)
-		ret = fsc_rmdir(&ctx, w->dirs[dir], text, name_text(name, text));
+		ret = fsc_rmdir(&ctx, w->dirs[dir], text, crash_name(name, text));
 	else
-		ret = fsc_unlink(&ctx, w->dirs[dir], text, name_text(name, text));
+		ret = fsc_unlink(&ctx, w->dirs[dir], text, crash_name(name, text));
 	if (ret)
 		return ret;
 	name_set(w, dir, name, NONE);
@@ -413,8 +344,8 @@ static int do_rename(struct crash_work *w)
 		(old != NONE &&
 			(w->nodes[node].type == S_IFDIR) != (w->nodes[old].type == S_IFDIR)))
 		return 0;
-	ret = fsc_rename(&ctx, w->dirs[dir], from, name_text(name, from), w->dirs[dir2], to,
-		name_text(name2, to));
+	ret = fsc_rename(&ctx, w->dirs[dir], from, crash_name(name, from), w->dirs[dir2], to,
+		crash_name(name2, to));
 	if (ret)
 		return ret;
 	name_set(w, dir, name, NONE);
@@ -443,10 +374,22 @@ static int wait_sync(struct crash_work *w, struct waited_sync *s, int ret)
 	return s->sync.status;
 }
 
+/* One that has lost its last name and is still held: it may have data on its way. */
+static uint32_t pick_unlinked(struct crash_work *w)
+{
+	for (unsigned i = 0; w->n_nodes && i < 20; i++) {
+		uint32_t node = below(w, w->n_nodes);
+
+		if (w->nodes[node].inode && !now(&w->nodes[node])->nlink)
+			return node;
+	}
+	return NONE;
+}
+
 static int do_sync_inode(struct crash_work *w)
 {
 	struct waited_sync s = {.sync = {.thread = w->thread, .done = on_sync}};
-	uint32_t node = pick_node(w, S_IFREG);
+	uint32_t node = below(w, 5) ? pick_node(w, S_IFREG) : pick_unlinked(w);
 	uint64_t seq = w->seq;
 	int ret;
 
@@ -485,6 +428,43 @@ int crash_work_sync(struct crash_work *w)
 	return ret;
 }
 
+int crash_read_all(
+	struct crash_work *w, struct fsc_ctx *ctx, struct fsc_inode *inode, uint64_t size)
+{
+	for (uint64_t off = 0; off < size;) {
+		struct fsc_read rd = {.file_off = off, .len_bytes = MIN(size - off, 256u << 10)};
+		int ret = fsc_read(ctx, inode, &rd);
+
+		for (unsigned i = 0; !ret && i < rd.n_iov; i++) {
+			memcpy(w->buf + off, rd.iov[i].iov_base, rd.iov[i].iov_len);
+			off += rd.iov[i].iov_len;
+		}
+		if (!ret && !rd.result_bytes)
+			ret = -ENODATA;
+		fsc_read_release(&rd);
+		if (ret)
+			return ret;
+	}
+	return 0;
+}
+
+/* What nothing was lost of reads as it was written. */
+static int do_read(struct crash_work *w)
+{
+	struct fsc_ctx ctx = ctx_of(w);
+	uint32_t node = pick_node(w, S_IFREG);
+	struct version *v;
+	int ret;
+
+	if (node == NONE || w->nodes[node].tainted)
+		return 0;
+	v = now(&w->nodes[node]);
+	ret = crash_read_all(w, &ctx, w->nodes[node].inode, v->size);
+	if (!ret && !w->may_fail && memcmp(w->buf, v->content, v->size))
+		ret = -EILSEQ;
+	return ret;
+}
+
 static const struct {
 	const char *name;
 	int (*run)(struct crash_work *w);
@@ -497,6 +477,7 @@ static const struct {
 	{"link", do_link, 5},
 	{"unlink", do_unlink, 8},
 	{"rename", do_rename, 9},
+	{"read", do_read, 8},
 	{"sync of an inode", do_sync_inode, 8},
 	{"sync of names", do_sync_names, 8},
 	{"sync of all", crash_work_sync, 1},
@@ -512,6 +493,7 @@ int crash_work_run(struct crash_work *w, unsigned n, bool may_fail)
 	unsigned total = 0;
 	int failed = 0;
 
+	w->may_fail = may_fail;
 	for (size_t i = 0; i < ARRAY_SIZE(operations); i++)
 		total += operations[i].weight;
 	while (n--) {
@@ -530,7 +512,7 @@ int crash_work_run(struct crash_work *w, unsigned n, bool may_fail)
 			fprintf(stderr, "operation %lu, %s: %s\n", w->seq, operations[i].name,
 				strerror(-ret));
 		if (!may_fail || !honest(ret)) {
-			wrong(w, "operation %lu, %s: %s", w->seq, operations[i].name,
+			crash_wrong(w, "operation %lu, %s: %s", w->seq, operations[i].name,
 				strerror(-ret));
 			return -1;
 		}
@@ -540,11 +522,22 @@ int crash_work_run(struct crash_work *w, unsigned n, bool may_fail)
 
 /* ------------------------------------------------------------------ beginning and end */
 
-static int find_dirs(struct fsc_thread *thread, struct fsc_volume *vol, bool make,
+/* What is in the first is compressed. */
+static int make_dir(struct fsc_ctx *ctx, struct fsc_inode *root, unsigned i, struct fsc_inode **out)
+{
+	const struct fsc_new fn = {.mode = S_IFDIR | 0755};
+	const char name[] = {'d', (char)('0' + i)};
+	int ret = fsc_create(ctx, root, name, sizeof(name), &fn, out);
+
+	if (!ret && i == 1)
+		ret = fsc_setxattr(ctx, *out, "btrfs.compression", "zstd", 4, 0);
+	return ret;
+}
+
+int crash_find_dirs(struct fsc_thread *thread, struct fsc_volume *vol, bool make,
 	struct fsc_inode *dirs[CRASH_DIRS])
 {
 	struct fsc_ctx ctx = {.thread = thread};
-	struct fsc_new fn = {.mode = S_IFDIR | 0755};
 	char name[] = "d0";
 	int ret = fsc_inode_get(&ctx, vol, FSC_SUBVOL_TOP, FSC_INO_ROOT, 0, &dirs[0]);
 
@@ -552,12 +545,12 @@ static int find_dirs(struct fsc_thread *thread, struct fsc_volume *vol, bool mak
 		name[1] = (char)('0' + i);
 		ret = fsc_lookup(&ctx, dirs[0], name, 2, &dirs[i]);
 		if (ret == -ENOENT && make)
-			ret = fsc_create(&ctx, dirs[0], name, 2, &fn, &dirs[i]);
+			ret = make_dir(&ctx, dirs[0], i, &dirs[i]);
 	}
 	return ret;
 }
 
-static void put_dirs(struct fsc_inode *dirs[CRASH_DIRS])
+void crash_put_dirs(struct fsc_inode *dirs[CRASH_DIRS])
 {
 	for (unsigned i = 0; i < CRASH_DIRS; i++) {
 		fsc_inode_put(dirs[i]);
@@ -581,7 +574,7 @@ struct crash_work *crash_work_begin(struct fsc_thread *thread, struct fsc_volume
 	w->nodes = calloc(MAX_NODES, sizeof(*w->nodes));
 	if (!w->buf || !w->nodes)
 		abort();
-	*error = find_dirs(thread, vol, true, w->dirs);
+	*error = crash_find_dirs(thread, vol, true, w->dirs);
 	if (!*error)
 		*error = crash_work_sync(w);
 	for (unsigned i = 0; !*error && i < CRASH_DIRS; i++) {
@@ -594,9 +587,22 @@ struct crash_work *crash_work_begin(struct fsc_thread *thread, struct fsc_volume
 	return NULL;
 }
 
+int crash_work_attach(struct crash_work *w, struct fsc_volume *vol)
+{
+	struct fsc_ctx ctx = ctx_of(w);
+	int ret = crash_find_dirs(w->thread, vol, false, w->dirs);
+
+	w->vol = vol;
+	for (uint32_t i = 0; !ret && i < w->n_nodes; i++)
+		if (now(&w->nodes[i])->nlink)
+			ret = fsc_inode_get(
+				&ctx, vol, FSC_SUBVOL_TOP, w->nodes[i].ino, 0, &w->nodes[i].inode);
+	return ret;
+}
+
 void crash_work_detach(struct crash_work *w)
 {
-	put_dirs(w->dirs);
+	crash_put_dirs(w->dirs);
 	for (uint32_t i = 0; i < w->n_nodes; i++) {
 		fsc_inode_put(w->nodes[i].inode);
 		w->nodes[i].inode = NULL;
@@ -624,341 +630,4 @@ void crash_work_destroy(struct crash_work *w)
 	free(w->acks);
 	free(w->buf);
 	free(w);
-}
-
-/* ------------------------------------------------------------------ the check */
-
-/* What bounds the past that may be seen. */
-struct window {
-	struct crash_work *w;
-	size_t cut;
-	uint64_t names_acked, last; /* seq */
-	struct fsc_ctx ctx;
-};
-
-/* The last seq by which this file was said to be durable, content and all. */
-static uint64_t file_acked(const struct window *win, uint32_t node)
-{
-	const struct crash_work *w = win->w;
-	uint64_t seq = 0;
-
-	for (size_t i = 0; i < w->n_acks; i++) {
-		const struct ack *a = &w->acks[i];
-
-		if (a->count <= win->cut &&
-			(a->kind == ACK_ALL || (a->kind == ACK_INODE && a->node == node)))
-			seq = MAX(seq, a->seq);
-	}
-	return seq;
-}
-
-/* Whether state i of n, with these seqs, may be seen in [from, to]. */
-#define MAY_SEE(states, i, n, from, to) \
-	((states)[i].seq <= (to) && ((i) + 1 == (n) || (states)[(i) + 1].seq > (from)))
-
-static bool check_name(struct window *win, unsigned dir, unsigned name, uint64_t ino)
-{
-	struct crash_work *w = win->w;
-	struct name_history *h = &w->names[dir][name];
-	uint64_t from = win->names_acked;
-
-	/* The sync of an inode makes its names durable as well. */
-	for (size_t i = 0; i < h->n; i++)
-		if (h->states[i].node != NONE) {
-			uint64_t seq = file_acked(win, h->states[i].node);
-
-			if (seq >= h->states[i].seq)
-				from = MAX(from, h->states[i].seq);
-		}
-	if (!h->n && !ino)
-		return true;
-	for (size_t i = 0; i < h->n; i++) {
-		uint32_t node = h->states[i].node;
-
-		if (!MAY_SEE(h->states, i, h->n, from, win->last))
-			continue;
-		if (node == NONE ? !ino : w->nodes[node].ino == ino) {
-			if (node != NONE)
-				w->nodes[node].found++;
-			return true;
-		}
-	}
-	return wrong(w, "name %u in directory %u: inode %lu, and that it never was from %lu to %lu",
-		name, dir, ino, from, win->last);
-}
-
-struct listing {
-	uint64_t inos[CRASH_NAMES];
-	bool unknown;
-	char unknown_name[FSC_NAME_MAX + 1];
-	unsigned dir;
-};
-
-static bool on_entry(void *arg, const struct fsc_dirent *e)
-{
-	struct listing *l = arg;
-	char text[FSC_NAME_MAX + 1];
-
-	if (l->dir == 0 && e->name_len == 2 && e->name[0] == 'd')
-		return true;
-	for (unsigned i = 0; i < CRASH_NAMES; i++)
-		if (name_text(i, text) == e->name_len && !memcmp(text, e->name, e->name_len)) {
-			l->unknown |= l->inos[i] != 0; /* twice */
-			l->inos[i] = e->ino;
-			return true;
-		}
-	l->unknown = true;
-	return true;
-}
-
-static bool check_dir(struct window *win, unsigned dir, struct fsc_inode *inode)
-{
-	struct listing l = {.dir = dir};
-	bool eof;
-	int ret = fsc_readdir(&win->ctx, inode, 2, UINT64_MAX >> 2, 0, on_entry, &l, &eof);
-
-	if (ret || !eof)
-		return wrong(win->w, "listing of directory %u: %s", dir, strerror(-ret));
-	if (l.unknown)
-		return wrong(win->w, "a name in directory %u that never was, or twice", dir);
-	for (unsigned i = 0; i < CRASH_NAMES; i++)
-		if (!check_name(win, dir, i, l.inos[i]))
-			return false;
-	return true;
-}
-
-static int read_all(struct window *win, struct fsc_inode *inode, uint64_t size)
-{
-	for (uint64_t off = 0; off < size;) {
-		struct fsc_read rd = {.file_off = off, .len_bytes = MIN(size - off, 256u << 10)};
-		int ret = fsc_read(&win->ctx, inode, &rd);
-
-		for (unsigned i = 0; !ret && i < rd.n_iov; i++) {
-			memcpy(win->w->buf + off, rd.iov[i].iov_base, rd.iov[i].iov_len);
-			off += rd.iov[i].iov_len;
-		}
-		if (!ret && !rd.result_bytes)
-			ret = -ENODATA;
-		fsc_read_release(&rd);
-		if (ret)
-			return ret;
-	}
-	return 0;
-}
-
-/* The version of a node at an operation. */
-static size_t version_at(const struct node *n, uint64_t seq)
-{
-	size_t v = n->n - 1;
-
-	while (v && n->versions[v].seq > seq)
-		v--;
-	return v;
-}
-
-/* Where a byte's past begins: what a durable truncation has cut off never comes back. */
-static size_t past_of(const struct window *win, const struct node *n, size_t from, uint64_t off)
-{
-	for (size_t v = version_at(n, win->names_acked); v > from; v--)
-		if (n->versions[v].truncation && n->versions[v].size <= off)
-			return v;
-	return from;
-}
-
-/* Each byte as in one of the versions [from, to]. */
-static bool check_bytes(
-	struct window *win, const struct node *n, size_t from, size_t to, uint64_t size)
-{
-	const uint8_t *got = win->w->buf;
-	bool cut = false;
-
-	for (size_t v = from; v <= to; v++)
-		cut |= n->versions[v].truncation;
-	for (size_t v = cut ? to : from; v <= to; v++)
-		if (n->versions[v].size == size &&
-			(!size || !memcmp(n->versions[v].content, got, size)))
-			return true;
-	for (uint64_t i = 0; i < size; i++) {
-		bool fits = false;
-
-		for (size_t v = cut ? past_of(win, n, from, i) : from; v <= to && !fits; v++)
-			fits = got[i] == (i < n->versions[v].size ? n->versions[v].content[i] : 0);
-		if (!fits)
-			return wrong(win->w, "inode %lu: byte 0x%02x at %lu, never there since %lu",
-				n->ino, got[i], i, n->versions[from].seq);
-	}
-	return true;
-}
-
-static bool check_file(struct window *win, uint32_t id, struct fsc_inode *inode, uint64_t size)
-{
-	struct node *n = &win->w->nodes[id];
-	size_t from = version_at(n, file_acked(win, id)), to = version_at(n, win->last), sized;
-	uint64_t least = UINT64_MAX, most = 0;
-	int ret;
-
-	if (n->tainted)
-		return true;
-	/* A size that was set is durable like a name. */
-	sized = from;
-	for (size_t v = from; v <= version_at(n, win->names_acked); v++)
-		if (n->versions[v].truncation)
-			sized = v;
-	for (size_t v = sized; v <= to; v++) {
-		least = MIN(least, n->versions[v].size);
-		most = MAX(most, n->versions[v].size);
-	}
-	if ((size < least || size > most) && getenv("BYRE_CRASH_VERBOSE"))
-		for (size_t v = 0; v < n->n; v++)
-			fprintf(stderr, "version %zu of %zu: seq %lu, size %lu%s\n", v, to,
-				n->versions[v].seq, n->versions[v].size,
-				n->versions[v].truncation ? ", truncation" : "");
-	if (size < least || size > most)
-		return wrong(
-			win->w, "inode %lu: size %lu, not %lu to %lu", n->ino, size, least, most);
-	ret = read_all(win, inode, size);
-	if (ret)
-		return wrong(win->w, "inode %lu: read: %s", n->ino, strerror(-ret));
-	return check_bytes(win, n, from, to, size);
-}
-
-static bool check_attrs(
-	struct window *win, uint32_t id, struct fsc_inode *inode, const struct fsc_attr *attr)
-{
-	struct node *n = &win->w->nodes[id];
-	uint64_t acked = MAX(win->names_acked, file_acked(win, id));
-	size_t from = version_at(n, acked), to = version_at(n, win->last), len = 0;
-	uint32_t xattr = 0;
-	bool mode_fits = false, xattr_fits = false;
-	int ret = fsc_getxattr(&win->ctx, inode, XATTR_NAME, &xattr, sizeof(xattr), &len);
-
-	if (ret && ret != -ENODATA)
-		return wrong(win->w, "inode %lu: getxattr: %s", n->ino, strerror(-ret));
-	for (size_t v = from; v <= to; v++) {
-		mode_fits |= n->versions[v].mode == attr->mode || n->type == S_IFLNK;
-		xattr_fits |= n->versions[v].xattr == (ret ? 0 : xattr);
-	}
-	if (!mode_fits)
-		return wrong(win->w, "inode %lu: mode %o", n->ino, attr->mode);
-	if (!xattr_fits)
-		return wrong(win->w, "inode %lu: extended attribute", n->ino);
-	if (n->type != S_IFDIR && attr->nlink != n->found)
-		return wrong(
-			win->w, "inode %lu: %u links, %u names", n->ino, attr->nlink, n->found);
-	return true;
-}
-
-static bool check_node(struct window *win, struct fsc_volume *vol, uint32_t id)
-{
-	struct node *n = &win->w->nodes[id];
-	struct fsc_inode *inode;
-	struct fsc_attr attr;
-	char target[64];
-	size_t len;
-	bool ok;
-	int ret;
-
-	if (!n->found) {
-		/* It had a name all the time, so it must have one. */
-		size_t to = version_at(n, win->last);
-		size_t from = version_at(n, win->names_acked);
-
-		for (size_t v = from; v <= to; v++)
-			if (n->versions[v].nlink == 0 || n->versions[v].seq > win->names_acked)
-				return true;
-		return wrong(win->w, "inode %lu has no name any more", n->ino);
-	}
-	ret = fsc_inode_get(&win->ctx, vol, FSC_SUBVOL_TOP, n->ino, 0, &inode);
-	if (ret)
-		return wrong(win->w, "inode %lu: %s", n->ino, strerror(-ret));
-	fsc_inode_attr(inode, &attr);
-	ok = check_attrs(win, id, inode, &attr);
-	if (ok && n->type == S_IFREG)
-		ok = check_file(win, id, inode, attr.size_bytes);
-	if (ok && n->type == S_IFLNK &&
-		(fsc_readlink(&win->ctx, inode, target, sizeof(target), &len) || len != 14 ||
-			memcmp(target, "where/it/leads", 14)))
-		ok = wrong(win->w, "inode %lu: link target", n->ino);
-	fsc_inode_put(inode);
-	return ok;
-}
-
-bool crash_work_check(struct crash_work *w, struct fsc_thread *thread, struct fsc_volume *vol,
-	size_t cut, size_t began)
-{
-	struct window win = {.w = w, .cut = cut, .ctx = {.thread = thread}};
-	struct fsc_inode *dirs[CRASH_DIRS] = {NULL};
-	bool ok = true;
-	int ret;
-
-	for (uint64_t s = 1; s <= w->seq; s++)
-		if (w->begins[s] <= began)
-			win.last = s;
-	for (size_t i = 0; i < w->n_acks; i++)
-		if (w->acks[i].count <= cut && w->acks[i].kind != ACK_INODE)
-			win.names_acked = MAX(win.names_acked, w->acks[i].seq);
-	for (uint32_t i = 0; i < w->n_nodes; i++)
-		w->nodes[i].found = 0;
-	ret = find_dirs(thread, vol, false, dirs);
-	if (ret)
-		ok = wrong(w, "directories: %s", strerror(-ret));
-	for (unsigned i = 0; ok && i < CRASH_DIRS; i++)
-		ok = check_dir(&win, i, dirs[i]);
-	for (uint32_t i = 0; ok && i < w->n_nodes; i++)
-		ok = check_node(&win, vol, i);
-	put_dirs(dirs);
-	return ok;
-}
-
-/* ------------------------------------------------------------------ images */
-
-/* A command, with a PATH where btrfs-progs are. */
-__attribute__((format(printf, 1, 2))) static int run(const char *fmt, ...)
-{
-	char *command, *whole;
-	va_list ap;
-	int status;
-
-	va_start(ap, fmt);
-	if (vasprintf(&command, fmt, ap) < 0)
-		abort();
-	va_end(ap);
-	if (asprintf(&whole, "PATH=$PATH:/usr/sbin:/sbin; %s", command) < 0)
-		abort();
-	status = system(whole);
-	free(whole);
-	free(command);
-	return status;
-}
-
-bool crash_btrfs_check(const char *path)
-{
-	return run("out=$(btrfs check --readonly --check-data-csum '%s' 2>&1) || { echo \"$out\" >&2; false; }",
-		       path) == 0;
-}
-
-void *crash_image(const char *mkfs_options, size_t bytes, char **path)
-{
-	const char *dir = getenv("TMPDIR");
-	void *map;
-	int fd;
-
-	if (asprintf(path, "%s/byre-crash.XXXXXX", dir && *dir ? dir : "/var/tmp") < 0)
-		abort();
-	fd = mkstemp(*path);
-	if (fd < 0 || ftruncate(fd, (off_t)bytes)) {
-		perror(*path);
-		exit(1);
-	}
-	if (run("mkfs.btrfs -q %s '%s' >/dev/null", mkfs_options ? mkfs_options : "", *path)) {
-		fprintf(stderr, "mkfs.btrfs %s failed\n", mkfs_options ? mkfs_options : "");
-		exit(1);
-	}
-	map = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	close(fd);
-	if (map == MAP_FAILED) {
-		perror("mmap");
-		exit(1);
-	}
-	return map;
 }

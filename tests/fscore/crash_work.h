@@ -27,8 +27,8 @@ struct dev;
 struct crash_work;
 
 /*
- * While it allocates for itself: that must not fail, and never does by injection. Volatile,
- * or the compiler, which knows realloc(), leaves the assignments out.
+ * While it allocates for itself: that must not fail, and never does by injection. (Volatile: a
+ * compiler knows of realloc() that it looks at no such variable.)
  */
 extern __thread volatile bool crash_work_allocates;
 
@@ -43,7 +43,7 @@ void crash_work_destroy(struct crash_work *w);
 
 /*
  * n operations. Those that fail must fail with one of -EIO, -ENOSPC, -EROFS, -ENOMEM, and
- * have changed nothing; may_fail false: none may. Returns how many failed, or -1 after
+ * have changed nothing (but a truncation may end half-way); may_fail false: none may. Returns how many failed, or -1 after
  * what may not be: crash_work_why().
  */
 int crash_work_run(struct crash_work *w, unsigned n, bool may_fail);
@@ -51,6 +51,8 @@ int crash_work_run(struct crash_work *w, unsigned n, bool may_fail);
 int crash_work_sync(struct crash_work *w);
 /* Gives back what it holds of the volume, which may then be closed. */
 void crash_work_detach(struct crash_work *w);
+/* Goes on with the volume after it was closed in good order and opened again. 0 or an error. */
+int crash_work_attach(struct crash_work *w, struct fsc_volume *vol);
 
 /* Whether vol is what may be there after a crash. began: operations that began at this
  * record or before may have left traces. SIZE_MAX, SIZE_MAX: after the end. */

@@ -190,6 +190,43 @@ static void test_overwrite_part_of_a_compressed_extent_keeps_the_rest(void **sta
 	writing_end();
 }
 
+/* As they come by a network: pages in order, backwards, scattered; or each few made durable at once. */
+static void test_small_writes_in_any_order_are_compressed(void **state)
+{
+	const unsigned strides[] = {1, 255, 77}, n = 256, each = 4096;
+	struct extents_seen seen;
+	struct model m;
+	char name[16];
+
+	(void)state;
+	writing_make("");
+	assert_int_equal(fsc_subvol_set_compress(&w.ctx, w.vol, FSC_SUBVOL_TOP, "zstd"), 0);
+	for (unsigned s = 0; s < ARRAY_SIZE(strides); s++) {
+		snprintf(name, sizeof(name), "stride%u", strides[s]);
+		model_create(&m, w.root, name, n * each);
+		for (unsigned i = 0; i < n; i++)
+			model_write(&m, (uint64_t)(i * strides[s] % n) * each, each, BYTES_TEXT, i);
+		model_sync(&m);
+		extents_see(m.inode, &seen);
+		assert_int_equal(seen.n_of_type[BTRFS_COMPRESS_NONE], 0);
+		assert_true(seen.n_of_type[BTRFS_COMPRESS_ZSTD] >= n * each / 131072);
+		assert_true(seen.disk_bytes < n * each / 2);
+		model_compare(&m);
+		model_free(&m);
+	}
+	model_create(&m, w.root, "synced", n * each);
+	for (unsigned i = 0; i < n / 8; i++) {
+		model_write(&m, (uint64_t)i * 8 * each, 8 * each, BYTES_TEXT, i);
+		model_sync(&m);
+	}
+	extents_see(m.inode, &seen);
+	assert_int_equal(seen.n_of_type[BTRFS_COMPRESS_ZSTD], n / 8);
+	assert_int_equal(seen.n_regular, n / 8);
+	model_compare(&m);
+	model_free(&m);
+	writing_end();
+}
+
 static void test_incompressible_is_given_up_and_stored_as_it_is(void **state)
 {
 	struct extents_seen seen;
@@ -520,6 +557,7 @@ int main(void)
 		cmocka_unit_test(test_compress_extent_is_undone_by_decompression),
 		cmocka_unit_test(test_looks_random_tells_random_from_text),
 		cmocka_unit_test(test_overwrite_part_of_a_compressed_extent_keeps_the_rest),
+		cmocka_unit_test(test_small_writes_in_any_order_are_compressed),
 		cmocka_unit_test(test_incompressible_is_given_up_and_stored_as_it_is),
 		cmocka_unit_test(test_failed_attempt_marks_the_inode_but_not_against_a_property),
 		cmocka_unit_test(test_nodatasum_and_nodatacow_are_never_compressed),
