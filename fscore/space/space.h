@@ -144,6 +144,12 @@ int space_prepare_metadata(struct fsc_ctx *ctx, struct space *space, uint64_t by
 /* The same for 16 nodes of system space alone: before space_alloc_chunk(). */
 int space_prepare_system(struct fsc_ctx *ctx, struct space *space);
 
+/*
+ * Takes the range at an address, as if it had been allocated: a log tree says that it is in use.
+ * Might wait, to load the block group. -EUCLEAN: not all of it is free.
+ */
+int space_take_at(struct fsc_ctx *ctx, struct space *space, uint64_t logical, uint64_t bytes);
+
 /* Gives back at once what was allocated and is in no tree. */
 void space_free_unused(struct space *space, uint64_t logical, uint64_t bytes);
 

@@ -92,12 +92,6 @@ static int check_features(struct fsc_volume *vol, const char *name)
 		log_notice("%s: opened read-only: unsupported features: %s", name, names);
 		vol->read_only = true;
 	}
-	if (GET(&vol->super, log_root)) {
-		log_notice("%s: opened read-only, as of the last commit: its log tree has not "
-			   "been replayed",
-			name);
-		vol->read_only = true;
-	}
 	if (GET(&vol->super, flags) & BTRFS_SUPER_FLAG_SEEDING)
 		vol->read_only = true;
 	if (GET(&vol->super, flags) & (BTRFS_SUPER_FLAG_METADUMP | BTRFS_SUPER_FLAG_METADUMP_V2)) {
@@ -205,8 +199,20 @@ static void free_volume(struct fsc_volume *vol)
 	page_pool_fini(&vol->pages);
 	meta_cache_fini(&vol->meta);
 	chunk_map_fini(&vol->chunks);
-	dev_destroy(vol->dev);
 	free(vol);
+}
+
+/* All but the device. */
+static void close_volume(struct fsc_thread *t, struct fsc_volume *vol)
+{
+	if (!vol)
+		return;
+	writing_close(t, vol);
+	/* What was started ahead of need may still be on its way. */
+	while (t->in_flight)
+		fsc_thread_wait(t);
+	fsc_thread_reap(t);
+	free_volume(vol);
 }
 
 static int open_volume(struct fsc_thread *t, struct fsc_volume *vol, const char *name,
@@ -227,20 +233,23 @@ static int open_volume(struct fsc_thread *t, struct fsc_volume *vol, const char 
 		ret = open_trees(&ctx, vol, name);
 	if (!ret && !vol->read_only)
 		ret = writing_open(&ctx, vol, name);
+	if (!ret && vol->read_only && GET(&vol->super, log_root))
+		log_notice("%s: opened read-only, as of the last commit: its log tree has not "
+			   "been replayed",
+			name);
 	return ret;
 }
 
-int volume_open_dev(struct fsc_thread *t, struct dev *dev, const char *name,
-	const struct fsc_open_options *opt, struct fsc_volume **out)
+/* One try. *log_failed: with writing, the log could not be replayed; the disk is as it was. */
+static int try_open(struct fsc_thread *t, struct dev *dev, const char *name,
+	const struct fsc_open_options *opt, bool *log_failed, struct fsc_volume **out)
 {
 	struct fsc_volume *vol = calloc(1, sizeof(*vol));
-	uint64_t said = log_error_count();
 	int ret;
 
-	if (!vol) {
-		dev_destroy(dev);
+	*log_failed = false;
+	if (!vol)
 		return -ENOMEM;
-	}
 	vol->dev = dev;
 	vol->read_only = opt->read_only || dev->read_only;
 	vol->data_lost = opt->data_lost;
@@ -249,14 +258,35 @@ int volume_open_dev(struct fsc_thread *t, struct dev *dev, const char *name,
 	chunk_map_init(&vol->chunks);
 	ret = open_volume(t, vol, name, opt);
 	if (ret) {
-		/* One line is enough, and most of what fails says more than this. */
-		if (log_error_count() == said)
-			log_error("%s: can't open the volume: %s", name, strerror(-ret));
-		fsc_volume_close(t, vol);
-		return ret;
+		*log_failed = vol->w && vol->w->replaying;
+		close_volume(t, vol);
+	} else {
+		*out = vol;
 	}
-	*out = vol;
-	return 0;
+	return ret;
+}
+
+int volume_open_dev(struct fsc_thread *t, struct dev *dev, const char *name,
+	const struct fsc_open_options *opt, struct fsc_volume **out)
+{
+	uint64_t said = log_error_count();
+	bool log_failed;
+	int ret = try_open(t, dev, name, opt, &log_failed, out);
+
+	if (ret && log_failed) {
+		struct fsc_open_options again = *opt;
+
+		log_error("%s: its log tree can't be replayed: %s", name, strerror(-ret));
+		again.read_only = true;
+		ret = try_open(t, dev, name, &again, &log_failed, out);
+	}
+	if (!ret)
+		return 0;
+	/* One line is enough, and most of what fails says more than this. */
+	if (log_error_count() == said)
+		log_error("%s: can't open the volume: %s", name, strerror(-ret));
+	dev_destroy(dev);
+	return ret;
 }
 
 int fsc_volume_open(struct fsc_thread *t, const char *path, const struct fsc_open_options *opt,
@@ -270,12 +300,8 @@ int fsc_volume_open(struct fsc_thread *t, const char *path, const struct fsc_ope
 
 void fsc_volume_close(struct fsc_thread *t, struct fsc_volume *vol)
 {
-	if (!vol)
-		return;
-	writing_close(t, vol);
-	/* What was started ahead of need may still be on its way. */
-	while (t->in_flight)
-		fsc_thread_wait(t);
-	fsc_thread_reap(t);
-	free_volume(vol);
+	struct dev *dev = vol ? vol->dev : NULL;
+
+	close_volume(t, vol);
+	dev_destroy(dev);
 }

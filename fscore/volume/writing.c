@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/util.h"
 #include "fscore/file/inode_write.h"
+#include "fscore/file/log_replay.h"
 #include "fscore/file/orphan.h"
 #include "fscore/file/subvol.h"
 #include "fscore/file/writeback.h"
@@ -121,7 +122,9 @@ static void on_abort(void *arg, int error)
 {
 	struct fsc_volume *vol = arg;
 
-	data_lost(vol, error);
+	/* Nobody has written anything yet. */
+	if (!vol->w->replaying)
+		data_lost(vol, error);
 	atomic_store(&vol->w->failed, true);
 }
 
@@ -160,7 +163,7 @@ static int start_txns(struct fsc_ctx *ctx, struct fsc_volume *vol)
 	return txns_start(&w->txns, &config);
 }
 
-static int start_writing(struct fsc_ctx *ctx, struct fsc_volume *vol)
+static int start_writing(struct fsc_ctx *ctx, struct fsc_volume *vol, const char *name)
 {
 	struct fs_writing *w = vol->w;
 	int ret = open_trees(ctx, vol);
@@ -173,11 +176,15 @@ static int start_writing(struct fsc_ctx *ctx, struct fsc_volume *vol)
 		return ret;
 	w->has_space = true;
 	ret = start_txns(ctx, vol);
-	if (!ret) {
-		w->has_txns = true;
-		ret = flusher_start(vol);
+	w->has_txns = !ret;
+	if (!ret && GET(&vol->super, log_root)) {
+		w->replaying = true;
+		ret = log_replay(ctx, vol);
+		w->replaying = ret;
+		if (!ret)
+			log_notice("%s: its log tree has been replayed", name);
 	}
-	return ret;
+	return ret ? ret : flusher_start(vol);
 }
 
 int writing_open(struct fsc_ctx *ctx, struct fsc_volume *vol, const char *name)
@@ -201,7 +208,7 @@ int writing_open(struct fsc_ctx *ctx, struct fsc_volume *vol, const char *name)
 	TAILQ_INIT(&vol->w->dirty_files);
 	TAILQ_INIT(&vol->w->dead_inodes);
 	vol->w->dirty_limit_bytes = (uint64_t)(vol->pages.n_pages / 2) << vol->pages.page_shift;
-	return start_writing(ctx, vol);
+	return start_writing(ctx, vol, name);
 }
 
 /* What an abort has left in the lists. */
