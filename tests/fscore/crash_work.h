@@ -27,7 +27,7 @@ struct dev;
 struct crash_work;
 
 /* While it allocates for itself: that must not fail, and never does by injection. */
-extern __thread bool crash_work_allocates;
+extern __thread volatile bool crash_work_allocates;
 
 /*
  * vol is empty but for what an earlier begin on it made. record: the device to take
