@@ -278,18 +278,83 @@ static uint32_t leaf_middle(const void *leaf)
 	return mid;
 }
 
+/* The next item of an ascending order has no more than these between the last one and itself. */
+#define ASCENDING_GAP 4u
+
+/* The leaf beside the path's under the same parent (dir 1: right, -1: left); NULL as neighbour(). */
+static struct mblock *peek_neighbour(const struct tree_path *path, int dir)
+{
+	struct block_expect expect;
+	uint32_t slot = path->slot[1];
+	int error;
+
+	if (!top_level(path))
+		return NULL;
+	if (dir > 0 ? slot + 1 >= block_nritems(path->block[1]->data) : slot == 0)
+		return NULL;
+	search_expect_child(path->root, path->block[1]->data, slot + (uint32_t)dir, &expect);
+	return meta_lookup(path->root->mc, &expect, &error);
+}
+
+static uint32_t neighbour_free_bytes(const struct tree_path *path, int dir)
+{
+	struct mblock *b = peek_neighbour(path, dir);
+	uint32_t free = b ? leaf_free_bytes(b->data, node_bytes_of(path->root)) : 0;
+
+	if (b)
+		meta_put(b);
+	return free;
+}
+
+/* Whether the left neighbour, if it is in memory, ends with this key. */
+static bool left_ends_with(const struct tree_path *path, const struct btrfs_key *key)
+{
+	struct mblock *left = peek_neighbour(path, -1);
+	struct btrfs_key last;
+
+	if (!left)
+		return false;
+	last = leaf_key(left->data, block_nritems(left->data) - 1);
+	meta_put(left);
+	return key_cmp(&last, key) == 0;
+}
+
+/*
+ * Whether the new item follows the last one of its kind, with items of other kinds between them:
+ * as file extents do, when the inodes are there already.
+ */
+static bool is_ascending(const struct tree_path *path, const struct btrfs_key *key)
+{
+	const struct btrfs_key *last = &path->root->last_insert[TREE_KIND(key->type)];
+	uint32_t slot = path->slot[0], behind;
+	bool exact;
+
+	if (last->type != key->type)
+		return false;
+	behind = search_keys_up_to(path->block[0]->data, last, &exact);
+	if (behind > slot || slot - behind >= ASCENDING_GAP)
+		return false;
+	return exact || (!behind && left_ends_with(path, last));
+}
+
+/* Whether the leaf is the last one under its parent. */
+static bool is_last_child(const struct tree_path *path)
+{
+	return !top_level(path) || path->slot[1] + 1 >= block_nritems(path->block[1]->data);
+}
+
 /* Splits until a new item at the path's slot, need bytes with its header, has room. */
 static int split_for_insert(
 	struct tree_writer *w, struct tree_path *path, uint32_t need, const struct btrfs_key *key)
 {
-	bool halved = false;
+	bool halved = is_ascending(path, key);
 
 	while (path_free_bytes(path) < need) {
 		const void *leaf = path->block[0]->data;
 		uint32_t n = block_nritems(leaf), slot = path->slot[0];
 		int ret;
 
-		if (slot == n) {
+		if (slot == n && (n == 1 || halved || is_last_child(path))) {
 			/* At the end, as when keys ascend: the full leaf stays full. */
 			ret = split_leaf_at(w, path, n, true, key);
 		} else if (!halved && n > 1) {
@@ -361,8 +426,20 @@ static uint32_t items_to_move_left(const struct tree_path *path, uint32_t need)
 	return n;
 }
 
-/* Makes room for need bytes by moving the first items to the left neighbour. */
-static void push_left(struct tree_writer *w, struct tree_path *path, uint32_t need)
+/* The path's slot is the first of its leaf: a new item may as well be the last of the left one. */
+static void go_left(struct tree_path *path, struct mblock *left)
+{
+	meta_put(path->block[0]);
+	path->block[0] = left;
+	path->slot[0] = block_nritems(left->data);
+	path->slot[1]--;
+}
+
+/*
+ * Makes room for need bytes by moving the first items to the left neighbour; when is_new, where
+ * the new item itself may end up, at its end.
+ */
+static void push_left(struct tree_writer *w, struct tree_path *path, uint32_t need, bool is_new)
 {
 	uint32_t node_bytes = node_bytes_of(path->root), n = items_to_move_left(path, need);
 	void *leaf = path->block[0]->data;
@@ -370,18 +447,23 @@ static void push_left(struct tree_writer *w, struct tree_path *path, uint32_t ne
 	struct mblock *left;
 
 	/* The slot's own item must stay, or the key in the parent would be in question. */
-	if (!n || n >= block_nritems(leaf) || path->slot[0] >= block_nritems(leaf))
+	if ((!n && path->slot[0]) || n >= block_nritems(leaf) ||
+		path->slot[0] >= block_nritems(leaf))
 		return;
 	left = neighbour(w, path, 0, -1);
 	if (!left)
 		return;
-	if (leaf_free_bytes(left->data, node_bytes) >= leaf_items_bytes(leaf, 0, n)) {
+	if (n && leaf_free_bytes(left->data, node_bytes) >= leaf_items_bytes(leaf, 0, n)) {
 		leaf_move_left(leaf, left->data, node_bytes, n);
 		path->slot[0] -= n;
 		key = leaf_key(leaf, 0);
 		fix_low_keys(path, 0, &key);
 	}
-	meta_put(left);
+	if (is_new && !path->slot[0] && path_free_bytes(path) < need &&
+		leaf_free_bytes(left->data, node_bytes) >= need)
+		go_left(path, left);
+	else
+		meta_put(left);
 }
 
 /* Makes room for need bytes by moving the items behind the slot to the right neighbour. */
@@ -470,10 +552,18 @@ static int make_room(struct tree_writer *w, struct tree_path *path, const struct
 
 	if (need > leaf_capacity_bytes(node_bytes_of(path->root)))
 		return -EOVERFLOW;
+	/*
+	 * In ascending order nothing comes any more before the slot: what is there fills the leaf
+	 * on the left, and is not halved.
+	 */
+	if (found && path_free_bytes(path) < need &&
+		(is_ascending(path, key) ||
+			neighbour_free_bytes(path, -1) > neighbour_free_bytes(path, 1)))
+		push_left(w, path, need, true);
 	if (path_free_bytes(path) < need)
 		push_right(w, path, need);
 	if (path_free_bytes(path) < need)
-		push_left(w, path, need);
+		push_left(w, path, need, found);
 	return found ? split_for_insert(w, path, need, key) : split_for_growth(w, path, need);
 }
 
@@ -632,6 +722,7 @@ void *path_insert_item(
 	struct tree_writer *w, struct tree_path *path, const struct btrfs_key *key, uint32_t bytes)
 {
 	(void)w;
+	path->root->last_insert[TREE_KIND(key->type)] = *key;
 	leaf_insert(path->block[0]->data, node_bytes_of(path->root), path->slot[0], key, bytes);
 	if (path->slot[0] == 0)
 		fix_low_keys(path, 0, key);

@@ -24,6 +24,9 @@
 #include "fscore/tree/meta_cache.h"
 
 /* The root of one tree. bytenr, generation and level are guarded by lock. */
+/* Tells the types apart that are many in one tree. */
+#define TREE_KIND(type) ((type) >> 2 & 15)
+
 struct tree_root {
 	struct meta_cache *mc; /* immutable */
 	uint64_t id;	       /* immutable: objectid of the tree */
@@ -37,6 +40,11 @@ struct tree_root {
 	 * are younger can't be shared.
 	 */
 	uint64_t last_snapshot;
+	/*
+	 * Where the last item of each kind was inserted, by TREE_KIND() of its key's type: to know
+	 * items that come in ascending order. Guarded by lock; a hint.
+	 */
+	struct btrfs_key last_insert[16];
 	/* For the transaction that has changed it; guarded by that one's lock. */
 	struct tree_root *next_dirty;
 	bool dirty;

@@ -332,6 +332,27 @@ static void test_tree_ascending_keys_fill_the_leaves(void **state)
 	stop();
 }
 
+/* As inodes and, later, their inline data: what comes in order between others leaves full leaves. */
+static void test_tree_ascending_keys_between_others_fill_the_leaves(void **state)
+{
+	const uint32_t small = 150, large = 1000, header = sizeof(struct btrfs_item);
+	uint32_t n_pairs = PLACES / 2;
+	uint64_t bytes = (uint64_t)n_pairs * (small + large + 2 * header);
+
+	(void)state;
+	start(16384);
+	for (unsigned i = 0; i < n_pairs; i++)
+		insert(2 * i, small);
+	next_transaction();
+	for (unsigned i = 0; i < n_pairs; i++)
+		insert(2 * i + 1, large);
+	check_tree();
+	check_content();
+	/* Nine tenths full: leaves that were halved would be half, or three quarters. */
+	assert_true(t.n_blocks <= bytes * 10 / 9 / leaf_capacity_bytes(16384) + 4);
+	stop();
+}
+
 static void test_tree_descending_keys_work(void **state)
 {
 	(void)state;
@@ -397,6 +418,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_tree_random_changes_equal_a_model),
 		cmocka_unit_test(test_tree_ascending_keys_fill_the_leaves),
+		cmocka_unit_test(test_tree_ascending_keys_between_others_fill_the_leaves),
 		cmocka_unit_test(test_tree_descending_keys_work),
 		cmocka_unit_test(test_tree_too_large_item_is_refused),
 		cmocka_unit_test(test_tree_prepared_changes_are_made_under_one_lock),
