@@ -123,11 +123,16 @@ static bool has_more(const struct piece *p)
 	return more;
 }
 
+uint64_t piece_max_inline(const struct fsc_inode *inode)
+{
+	return MIN(MAX_INLINE, tree_max_item_bytes(&inode->subvol->root) / 2);
+}
+
 /* Whether the piece is a whole small file, to be stored inline, perhaps compressed. */
 static bool choose_inline(struct fsc_ctx *ctx, struct compressor *c, struct piece *p)
 {
 	uint64_t size = inode_size(p->inode);
-	uint64_t most = MIN(MAX_INLINE, tree_max_item_bytes(&p->inode->subvol->root) / 2);
+	uint64_t most = piece_max_inline(p->inode);
 	uint8_t type = compress_type_of(ctx, p->inode);
 
 	if (p->file_off || p->n_pages != 1 || !size || size >= pool_of(p)->page_bytes)

@@ -42,6 +42,9 @@ struct piece {
 	uint8_t *csums; /* of each sector of disk_bytes; NULL: none */
 };
 
+/* Up to what size a file is stored inline, compressed or not. */
+uint64_t piece_max_inline(const struct fsc_inode *inode);
+
 /* How many pages a piece of the file takes at most: compressed extents are short. Might wait. */
 unsigned piece_max_pages(struct fsc_ctx *ctx, struct fsc_inode *inode);
 

@@ -11,6 +11,7 @@
 #include "fscore/file/file_extent.h"
 #include "fscore/file/in_place.h"
 #include "fscore/file/inode_write.h"
+#include "fscore/file/piece.h"
 #include "fscore/file/writeback.h"
 
 #define FILE_SIZE_MAX ((uint64_t)INT64_MAX)
@@ -210,18 +211,23 @@ static bool passes_small_end(struct write_op *op)
 	return op->first && size && size < op->pool->page_bytes;
 }
 
-/* Whether the first page is, or is about to be, inline; not any more when it is dirty. */
+/*
+ * Whether the first page is, or is about to be, inline; not any more when it is dirty and has data
+ * space.
+ */
 static int is_inline(struct fsc_ctx *ctx, struct write_op *op, bool *is)
 {
 	struct fsc_inode *inode = op->inode;
+	struct page *first;
 	struct file_seg seg;
 	unsigned n;
 	bool is_dirty;
 	int ret;
 
 	short_lock(&inode->owner.lock);
-	is_dirty = page_index_lookup(&inode->dirty, 0);
-	*is = !is_dirty && page_index_lookup(&inode->writing, 0);
+	first = page_index_lookup(&inode->dirty, 0);
+	is_dirty = first;
+	*is = is_dirty ? first->in_place : page_index_lookup(&inode->writing, 0) != NULL;
 	short_unlock(&inode->owner.lock);
 	if (*is || is_dirty)
 		return 0;
@@ -301,6 +307,48 @@ static bool is_stale(struct fsc_inode *inode)
 	stale = inode->unlinked;
 	short_unlock(&inode->attr_lock);
 	return stale;
+}
+
+/* ------------------------------------------------------------------------ inline */
+
+/* Whether the file will be an inline extent when it has been written: that needs no data space. */
+static bool goes_inline(struct write_op *op)
+{
+	struct fsc_inode *inode = op->inode;
+	bool is_small;
+
+	if (op->first || op->n_pages != 1)
+		return false;
+	short_lock(&inode->attr_lock);
+	is_small = MAX(op->end, inode->attr.size_bytes) <= piece_max_inline(inode) &&
+		inode->disk_size <= op->pool->page_bytes &&
+		!(inode->flags & (BTRFS_INODE_NODATACOW | BTRFS_INODE_PREALLOC));
+	short_unlock(&inode->attr_lock);
+	return is_small;
+}
+
+/* 1: it is not small, or not any more. */
+static int write_small(
+	struct fsc_ctx *ctx, struct write_op *op, const struct iovec *iov, unsigned n_iov)
+{
+	struct fsc_volume *vol = op->inode->subvol->vol;
+	int ret = goes_inline(op) ? dirty_reserve_in_place(ctx, vol, op->pool->page_bytes) : 1;
+
+	if (ret)
+		return ret;
+	ret = inode_lock(ctx, op->inode);
+	if (!ret) {
+		op->in_place = goes_inline(op);
+		if (is_stale(op->inode))
+			ret = -ESTALE;
+		else
+			ret = op->in_place ? write_locked(ctx, op, iov, n_iov) : 1;
+		inode_unlock(op->inode);
+	}
+	op->in_place = false;
+	if (ret)
+		dirty_done(vol, op->pool->page_bytes);
+	return ret;
 }
 
 /* -------------------------------------------------------------------- in place */
@@ -417,6 +465,9 @@ int fsc_write(struct fsc_ctx *ctx, struct fsc_inode *inode, uint64_t file_off,
 	op.first = file_off >> op.pool->page_shift;
 	op.n_pages = (unsigned)(((op.end - 1) >> op.pool->page_shift) - op.first) + 1;
 	reserved = (uint64_t)op.n_pages << op.pool->page_shift;
+	ret = write_small(ctx, &op, iov, n_iov);
+	if (ret <= 0)
+		return ret;
 	/* Before the lock: what makes room may need this file. What was dirty already is given back. */
 	ret = reserve_or_write(ctx, &op, iov, n_iov, &done);
 	if (ret || done)

@@ -68,7 +68,9 @@ void flusher_write_some(struct fsc_ctx *ctx, struct fsc_volume *vol, uint64_t by
  * TXN_USE_GLOBAL for metadata.
  */
 int dirty_reserve(struct fsc_ctx *ctx, struct fsc_volume *vol, uint64_t bytes, unsigned flags);
-/* The same for pages that go where the file has its extents; dirty_done() gives it back. */
+/*
+ * The same for pages that go where the file has its extents, or inline; dirty_done() gives it back.
+ */
 int dirty_reserve_in_place(struct fsc_ctx *ctx, struct fsc_volume *vol, uint64_t bytes);
 void dirty_unreserve(struct fsc_volume *vol, uint64_t bytes);
 

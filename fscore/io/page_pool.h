@@ -44,7 +44,8 @@ struct page {
 	_Atomic bool referenced; /* used since the clock hand passed */
 	/* guarded by the owner's lock */
 	uint8_t state; /* enum page_state */
-	bool in_place; /* dirty, and goes where the file has its extent: no data space is reserved */
+	bool in_place; /* dirty, and goes where the file has its extent, or inline: no data space
+			* is reserved */
 	void *io;      /* with PAGE_READING: what fills it */
 	/* see invariant 1 */
 	struct page_owner *owner;

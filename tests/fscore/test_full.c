@@ -234,6 +234,47 @@ static void test_compressible_data_fits_when_it_is_written(void **state)
 	writing_end();
 }
 
+/* A file that goes inline takes metadata alone: there need not be any room for data. */
+static void test_small_files_need_no_data_space(void **state)
+{
+	const uint64_t step = 64 * KIB;
+	static char page[4096] = "data";
+	struct iovec iov = {page, sizeof(page)};
+	struct fsc_ctx try = {.flags = FSC_NOWAIT};
+	uint64_t taken = 0;
+	struct model m;
+
+	(void)state;
+	writing_make("-m single");
+	make_metadata_chunks();
+	while (!space_reserve(space(), SPACE_DATA, step, false))
+		taken += step;
+	while (!space_reserve(space(), SPACE_DATA, sizeof(page), false))
+		taken += sizeof(page);
+	model_create(&m, w.root, "f", 3 * sizeof(page));
+	model_write(&m, 0, 1000, BYTES_RANDOM, 1);
+	model_write(&m, 500, 1500, BYTES_RANDOM, 2);
+	model_sync(&m);
+	model_write(&m, 100, 1, BYTES_RANDOM, 3);
+	/* What grows out of it does, with its first page: dirty or written, small or not. */
+	try.thread = w.thread;
+	assert_int_equal(fsc_write(&try, m.inode, 0, &iov, 1), -EAGAIN);
+	assert_int_equal(try.blocked, FSC_BLOCKED_SPACE);
+	assert_int_equal(fsc_write(&w.ctx, m.inode, 2 * sizeof(page), &iov, 1), -ENOSPC);
+	space_unreserve(space(), SPACE_DATA, sizeof(page));
+	assert_int_equal(fsc_write(&w.ctx, m.inode, 2 * sizeof(page), &iov, 1), -ENOSPC);
+	space_unreserve(space(), SPACE_DATA, taken - sizeof(page));
+	model_write(&m, 2 * sizeof(page), sizeof(page), BYTES_RANDOM, 4);
+	model_sync(&m);
+	model_compare(&m);
+	model_close(&m);
+	writing_reopen();
+	model_open(&m);
+	model_compare(&m);
+	model_free(&m);
+	writing_end();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -241,6 +282,7 @@ int main(void)
 		cmocka_unit_test(test_accepted_data_needs_no_more_metadata),
 		cmocka_unit_test(test_what_frees_space_always_commits),
 		cmocka_unit_test(test_compressible_data_fits_when_it_is_written),
+		cmocka_unit_test(test_small_files_need_no_data_space),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
