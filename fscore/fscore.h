@@ -134,10 +134,10 @@ struct fsc_open_options {
  * device; -EUCLEAN damaged.
  * Without opt->read_only it is opened for writing, and nevertheless read-only, with a
  * line that says why, if it has a compat_ro feature that is not implemented, a log tree
- * that can't be replayed, quota groups or simple quotas, a free space tree that is not
- * valid, no checksum tree, or the flag that says it has errors, if it is a dump of
- * metadata or a seed, or if the file may not be written. A log tree is replayed on opening
- * for writing; opened read-only, the volume is as of its last commit.
+ * that can't be replayed, quota groups or simple quotas, no checksum tree, or the flag that
+ * says it has errors, if it is a dump of metadata or a seed, or if the file may not be written. A
+ * log tree is replayed on opening for writing, and a free-space tree that is not valid built anew;
+ * opened read-only, the volume is as of its last commit.
  */
 int fsc_volume_open(struct fsc_thread *t, const char *path, const struct fsc_open_options *opt,
 	struct fsc_volume **out);

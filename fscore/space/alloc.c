@@ -502,7 +502,7 @@ void space_unpin(struct space *space, uint64_t generation)
  */
 static bool keep_written_locked(const struct space *space, struct block_group *bg, uint64_t **spare)
 {
-	if (!bg->written && space->config.free_space_tree) {
+	if (!bg->written && bg->in_fst) {
 		if (!*spare)
 			return false;
 		memcpy(*spare, bg->unused, bits_bytes(group_sectors(space, bg)));

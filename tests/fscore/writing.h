@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "fscore/file/inode.h"
+#include "fscore/io/dev.h"
 
 struct writing {
 	char path[64];
@@ -32,6 +33,8 @@ void writing_make_of(const void *volume, size_t bytes);
 void writing_shut(void);
 void writing_load(void);
 void writing_load_read_only(void);
+/* With a fault from the beginning. */
+void writing_load_with(const struct fault_rule *rule);
 /* Closes it, checks it, opens it again. Inodes must have been put. */
 void writing_reopen(void);
 /* Closes, checks and removes it. */
