@@ -117,6 +117,8 @@ struct fsc_open_options {
 	uint64_t cache_bytes; /* for data, metadata and inodes together; 0: 256 MiB */
 	bool read_only;
 	bool no_lock; /* tests: do not lock the volume against others */
+	/* Tells the device (or punches holes in the file) what is freed, in pieces of 64 KiB and more. */
+	bool discard;
 	/*
 	 * Data that fsc_write() took is lost (the device or memory failed, or a transaction was
 	 * aborted), and no fsc_sync_*() had said that it is durable. Called before a sync can
@@ -465,6 +467,7 @@ struct fsc_stats {
 	struct fsc_cache_stats metadata, pages, inodes; /* pages: hits and misses count pages */
 	uint64_t dev_reads, dev_read_bytes, dev_read_errors;
 	uint64_t dev_writes, dev_write_bytes, dev_write_errors, dev_flushes;
+	uint64_t dev_discards, dev_discard_bytes;
 	uint64_t csum_errors;	 /* data blocks that did not match their checksum */
 	uint64_t meta_errors;	 /* copies of metadata blocks that did not pass */
 	uint64_t mirror_repairs; /* reads that another copy satisfied */

@@ -105,6 +105,7 @@ struct fsc_volume {
 	struct btrfs_super_block super;
 	struct volume_geometry geo;
 	bool read_only;
+	bool discard;
 	void (*data_lost)(void *arg);
 	void *data_lost_arg;
 	uint64_t default_subvol;

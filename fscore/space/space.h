@@ -224,6 +224,17 @@ bool space_rebuild_some(struct space *space, unsigned n_groups);
  */
 uint64_t space_used_on_disk(struct space *space);
 
+struct space_range {
+	uint64_t logical, bytes;
+};
+
+/*
+ * What transactions up to this one, which are on disk, have pinned: for telling the device, before
+ * space_unpin(). The caller frees *out. By the thread that unpins. -ENOMEM.
+ */
+int space_list_pinned(
+	struct space *space, uint64_t generation, struct space_range **out, size_t *n);
+
 /* The transaction is on disk: what it pinned can be allocated. */
 void space_unpin(struct space *space, uint64_t generation);
 

@@ -254,6 +254,7 @@ static int try_open(struct fsc_thread *t, struct dev *dev, const char *name,
 		return -ENOMEM;
 	vol->dev = dev;
 	vol->read_only = opt->read_only || dev->read_only;
+	vol->discard = opt->discard;
 	vol->data_lost = opt->data_lost;
 	vol->data_lost_arg = opt->data_lost_arg;
 	short_lock_init(&vol->subvol_lock, RANK_SUBVOL_TABLE);

@@ -161,6 +161,7 @@ static int start_txns(struct fsc_ctx *ctx, struct fsc_volume *vol)
 		.csum_tree = &vol->csum_tree,
 		.dev_tree = &w->dev_tree,
 		.super = &w->super,
+		.discard = vol->discard,
 		.interval_ns = COMMIT_INTERVAL_NS,
 		.write_files = inode_write_dirty,
 		.flush_data = flush_data,

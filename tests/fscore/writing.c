@@ -19,8 +19,9 @@ struct writing w;
 
 static void open_volume(bool read_only, const struct fault_rule *rule)
 {
-	struct fsc_open_options opt = {
-		.cache_bytes = w.cache_bytes ? w.cache_bytes : 64u << 20, .read_only = read_only};
+	struct fsc_open_options opt = {.cache_bytes = w.cache_bytes ? w.cache_bytes : 64u << 20,
+		.read_only = read_only,
+		.discard = w.discard};
 	struct dev *dev;
 
 	assert_int_equal(fsc_thread_create(&w.thread), 0);

@@ -17,7 +17,8 @@ struct writing {
 	char path[64];
 	struct fsc_thread *thread;
 	uint64_t cache_bytes; /* 0: 64 MiB */
-	struct dev *fault;    /* what the volume lies on: a dev_fault */
+	bool discard;
+	struct dev *fault; /* what the volume lies on: a dev_fault */
 	struct fsc_volume *vol;
 	struct fsc_ctx ctx;
 	struct fsc_inode *root; /* of the top subvolume */
