@@ -117,6 +117,8 @@ struct fsc_open_options {
 	uint64_t cache_bytes; /* for data, metadata and inodes together; 0: 256 MiB */
 	bool read_only;
 	bool no_lock; /* tests: do not lock the volume against others */
+	/* Tells the device (or punches holes in the file) what is freed, in pieces of 64 KiB and more. */
+	bool discard;
 	/*
 	 * Data that fsc_write() took is lost (the device or memory failed, or a transaction was
 	 * aborted), and no fsc_sync_*() had said that it is durable. Called before a sync can
@@ -134,10 +136,10 @@ struct fsc_open_options {
  * device; -EUCLEAN damaged.
  * Without opt->read_only it is opened for writing, and nevertheless read-only, with a
  * line that says why, if it has a compat_ro feature that is not implemented, a log tree
- * that can't be replayed, quota groups or simple quotas, a free space tree that is not
- * valid, no checksum tree, or the flag that says it has errors, if it is a dump of
- * metadata or a seed, or if the file may not be written. A log tree is replayed on opening
- * for writing; opened read-only, the volume is as of its last commit.
+ * that can't be replayed, quota groups or simple quotas, no checksum tree, or the flag that
+ * says it has errors, if it is a dump of metadata or a seed, or if the file may not be written. A
+ * log tree is replayed on opening for writing, and a free-space tree that is not valid built anew;
+ * opened read-only, the volume is as of its last commit.
  */
 int fsc_volume_open(struct fsc_thread *t, const char *path, const struct fsc_open_options *opt,
 	struct fsc_volume **out);
@@ -465,6 +467,7 @@ struct fsc_stats {
 	struct fsc_cache_stats metadata, pages, inodes; /* pages: hits and misses count pages */
 	uint64_t dev_reads, dev_read_bytes, dev_read_errors;
 	uint64_t dev_writes, dev_write_bytes, dev_write_errors, dev_flushes;
+	uint64_t dev_discards, dev_discard_bytes;
 	uint64_t csum_errors;	 /* data blocks that did not match their checksum */
 	uint64_t meta_errors;	 /* copies of metadata blocks that did not pass */
 	uint64_t mirror_repairs; /* reads that another copy satisfied */

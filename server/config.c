@@ -258,12 +258,22 @@ static int read_connections(struct reader *r, config_setting_t *s)
 	return read_number(r, s, 1, CONFIG_CONNS_MAX, &r->c->connections);
 }
 
-static int read_rpcbind(struct reader *r, config_setting_t *s)
+static int read_bool(struct reader *r, config_setting_t *s, bool *out)
 {
 	if (config_setting_type(s) != CONFIG_TYPE_BOOL)
 		return expected(r, s, "true or false");
-	r->c->rpcbind = config_setting_get_bool(s);
+	*out = config_setting_get_bool(s);
 	return 0;
+}
+
+static int read_discard(struct reader *r, config_setting_t *s)
+{
+	return read_bool(r, s, &r->c->discard);
+}
+
+static int read_rpcbind(struct reader *r, config_setting_t *s)
+{
+	return read_bool(r, s, &r->c->rpcbind);
 }
 
 static int read_log_file(struct reader *r, config_setting_t *s)
@@ -402,6 +412,7 @@ static const struct field top_fields[] = {
 	{"workers", read_workers},
 	{"loops", read_loops},
 	{"connections", read_connections},
+	{"discard", read_discard},
 	{"rpcbind", read_rpcbind},
 	{"log", read_log},
 	{"exports", read_exports},

@@ -11,6 +11,7 @@
  *   workers = 8;                           threads for what has to wait
  *   loops = 0;                             event loops; 0: one for each CPU
  *   connections = 16384;                   the most at once
+ *   discard = false;                       tell the device what is not used any more
  *   rpcbind = true;                        register with it when it is there
  *   log = { file = "/var/log/byred.log"; level = "info"; };
  *   exports = (
@@ -43,6 +44,7 @@ struct srv_config {
 	unsigned workers;
 	unsigned loops; /* 0: one for each CPU */
 	unsigned connections;
+	bool discard;
 	bool rpcbind;
 	char *log_file; /* NULL: stderr */
 	int log_level;	/* enum log_level */

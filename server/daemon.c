@@ -36,6 +36,7 @@ static int open_volume(struct daemon *d, const struct srv_config *config)
 	bool writable = exports_any_writable(config->exports);
 	struct fsc_open_options opt = {.cache_bytes = config->cache_bytes,
 		.read_only = !writable,
+		.discard = config->discard,
 		.data_lost = on_data_lost,
 		.data_lost_arg = &d->srv.write_verf};
 	int ret = fsc_thread_create(&d->thread);

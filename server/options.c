@@ -27,6 +27,7 @@ static const char usage[] =
 	"  --workers N          threads for what has to wait (8)\n"
 	"  --loops N            event loops (one for each CPU)\n"
 	"  --connections N      the most connections at once (16384)\n"
+	"  --discard            tell the device what is not used any more\n"
 	"  --no-rpcbind         do not register with rpcbind\n"
 	"  --log-file FILE      log there instead of stderr\n"
 	"  --log-level LEVEL    error, warning, notice, info, debug\n"
@@ -92,6 +93,13 @@ static const char *take_connections(struct srv_config *c, const char *v)
 		: "expected a number from 1 to 1000000";
 }
 
+static const char *take_discard(struct srv_config *c, const char *v)
+{
+	(void)v;
+	c->discard = true;
+	return NULL;
+}
+
 static const char *take_no_rpcbind(struct srv_config *c, const char *v)
 {
 	(void)v;
@@ -137,6 +145,7 @@ static const struct option long_options[] = {
 	{"log-file", required_argument, NULL, 9},
 	{"log-level", required_argument, NULL, 10},
 	{"foreground", no_argument, NULL, 11},
+	{"discard", no_argument, NULL, 12},
 	{"config", required_argument, NULL, OPT_CONFIG},
 	{"help", no_argument, NULL, OPT_HELP},
 	{"version", no_argument, NULL, OPT_VERSION},
@@ -145,7 +154,7 @@ static const struct option long_options[] = {
 
 static const take_fn takers[] = {take_volume, take_export, take_listen, take_socket, take_cache,
 	take_workers, take_loops, take_connections, take_no_rpcbind, take_log_file, take_log_level,
-	take_nothing};
+	take_nothing, take_discard};
 
 /* The file comes first, wherever --config stands, so that options override it. */
 static enum options_result read_file(int argc, char *const *argv, struct srv_config *config)

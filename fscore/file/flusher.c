@@ -816,9 +816,16 @@ void flusher_write_all(struct fsc_ctx *ctx, struct fsc_volume *vol)
 
 void flusher_write_some(struct fsc_ctx *ctx, struct fsc_volume *vol, uint64_t bytes)
 {
+	struct fs_writing *fw = vol->w;
+	bool runs;
+
+	/* While the volume is being opened there is nothing to write. */
+	short_lock(&fw->lock);
+	runs = fw->has_flusher;
+	short_unlock(&fw->lock);
 	/* If there is less, it is told when all has been written. */
-	if (ctx->thread != vol->w->flusher_thread)
-		wait_written(ctx, vol->w, bytes);
+	if (runs && ctx->thread != fw->flusher_thread)
+		wait_written(ctx, fw, bytes);
 }
 
 static bool is_stopping(struct flusher *f)

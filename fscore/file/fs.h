@@ -70,7 +70,7 @@ struct fs_writing {
 	/* immutable after open */
 	struct tree_root extent_tree, block_group_tree, free_space_tree, dev_tree;
 	bool has_block_group_tree, has_free_space_tree, has_space, has_txns;
-	bool replaying;			/* while the volume is opened: its log is to be replayed */
+	const char *failing; /* while the volume is opened: what can't be done, if it fails now */
 	struct btrfs_super_block super; /* as it will be written: see space_config, txn_config */
 	struct space space;
 	struct txns txns;
@@ -105,6 +105,7 @@ struct fsc_volume {
 	struct btrfs_super_block super;
 	struct volume_geometry geo;
 	bool read_only;
+	bool discard;
 	void (*data_lost)(void *arg);
 	void *data_lost_arg;
 	uint64_t default_subvol;

@@ -28,6 +28,10 @@ static void count(struct io_req *req)
 		if (failed)
 			atomic_fetch_add(&s->write_errors, 1);
 		break;
+	case IO_DISCARD:
+		atomic_fetch_add(&s->discards, !failed);
+		atomic_fetch_add(&s->discard_bytes, failed ? 0 : req->len_bytes);
+		break;
 	}
 }
 

@@ -25,7 +25,11 @@ enum io_op {
 	IO_READ,
 	IO_WRITE,
 	IO_FLUSH, /* what completed before it is durable when it completes */
+	/* What is there is of no use any more; it reads as anything then. -EOPNOTSUPP. No iovec. */
+	IO_DISCARD,
 };
+
+#define IO_OPS 4u
 
 #define IO_MAX_IOV 256u
 
@@ -57,6 +61,7 @@ struct dev_stats {
 	_Atomic uint64_t reads, read_bytes, read_errors;
 	_Atomic uint64_t writes, write_bytes, write_errors;
 	_Atomic uint64_t flushes;
+	_Atomic uint64_t discards, discard_bytes; /* that have succeeded */
 };
 
 struct dev;
@@ -101,7 +106,7 @@ enum fault_action {
 };
 
 struct fault_rule {
-	bool op[3];	     /* indexed by enum io_op: which requests count */
+	bool op[IO_OPS];     /* indexed by enum io_op: which requests count */
 	uint64_t first, end; /* physical range that a request must touch; 0, 0: any */
 	uint64_t skip;	     /* let that many matching requests pass first */
 	uint64_t count;	     /* then hit that many; 0: all */

@@ -21,7 +21,7 @@ struct rule {
 struct dev_fault {
 	struct dev dev;
 	struct dev *inner;
-	_Atomic uint64_t seen[3];
+	_Atomic uint64_t seen[IO_OPS];
 
 	struct short_lock lock; /* RANK_DEVICE; guards the rest */
 	struct rule *rules;

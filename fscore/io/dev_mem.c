@@ -20,6 +20,8 @@ static void copy(const struct dev_mem *m, const struct io_req *req)
 {
 	uint8_t *at = m->data + req->physical;
 
+	if (req->op == IO_DISCARD)
+		memset(at, 0, req->len_bytes);
 	for (unsigned i = 0; i < req->n_iov; i++) {
 		const struct iovec *iov = &req->iov[i];
 

@@ -78,19 +78,22 @@ static void fill_place(struct dev_record *d, struct record *record)
 
 static struct record *make_record(struct dev_record *d, const struct io_req *req)
 {
-	size_t len_bytes = req->op == IO_WRITE ? req->len_bytes : 0, at = 0;
+	size_t len_bytes = req->op == IO_FLUSH ? 0 : req->len_bytes, at = 0;
 	struct record *record = malloc(sizeof(*record) + len_bytes);
 
 	if (!record)
 		return NULL;
 	record->entry = (struct record_entry){
-		.op = req->op,
+		/* What is discarded reads as zeros, say. */
+		.op = req->op == IO_DISCARD ? IO_WRITE : req->op,
 		.physical = req->physical,
 		.len_bytes = len_bytes,
 		.data = record->data,
 		.fua = req->fua,
 	};
-	for (unsigned i = 0; at < len_bytes; i++) {
+	if (req->op == IO_DISCARD)
+		memset(record->data, 0, len_bytes);
+	for (unsigned i = 0; i < req->n_iov && at < len_bytes; i++) {
 		memcpy(record->data + at, req->iov[i].iov_base, req->iov[i].iov_len);
 		at += req->iov[i].iov_len;
 	}

@@ -47,6 +47,11 @@ void dev_uring_prepare(struct io_req *req, struct io_uring_sqe *sqe)
 	case IO_FLUSH:
 		io_uring_prep_fsync(sqe, fd, IORING_FSYNC_DATASYNC);
 		break;
+	case IO_DISCARD:
+		/* Of a block device, too. */
+		io_uring_prep_fallocate(sqe, fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+			req->physical, req->len_bytes);
+		break;
 	}
 }
 
@@ -90,7 +95,7 @@ static int take_result(struct io_req *req, int res)
 {
 	if (res == -EINTR || res == -EAGAIN)
 		return req->retries++ < MAX_RETRIES ? 1 : -EIO;
-	if (res < 0 || req->op == IO_FLUSH)
+	if (res < 0 || req->op == IO_FLUSH || req->op == IO_DISCARD)
 		return res;
 	if (req->done_bytes + (size_t)res == req->len_bytes)
 		return 0;

@@ -482,6 +482,28 @@ static void unpin_batch(struct space *space, const struct pin *pins, size_t n)
 	short_unlock(&space->lock);
 }
 
+int space_list_pinned(struct space *space, uint64_t generation, struct space_range **out, size_t *n)
+{
+	struct pin_set *sets;
+	size_t max = 0;
+
+	*n = 0;
+	/* Others put new sets before these, which do not change any more. */
+	short_lock(&space->lock);
+	sets = space->impl->pin_sets;
+	short_unlock(&space->lock);
+	for (struct pin_set *set = sets; set; set = set->next)
+		max += set->generation <= generation ? set->n_pins : 0;
+	*out = calloc(MAX(max, 1u), sizeof(**out));
+	if (!*out)
+		return -ENOMEM;
+	for (struct pin_set *set = sets; set; set = set->next)
+		for (size_t i = 0; set->generation <= generation && i < set->n_pins; i++)
+			(*out)[(*n)++] = (struct space_range){
+				.logical = set->pins[i].logical, .bytes = set->pins[i].bytes};
+	return 0;
+}
+
 void space_unpin(struct space *space, uint64_t generation)
 {
 	struct pin_set *set;
@@ -502,7 +524,7 @@ void space_unpin(struct space *space, uint64_t generation)
  */
 static bool keep_written_locked(const struct space *space, struct block_group *bg, uint64_t **spare)
 {
-	if (!bg->written && space->config.free_space_tree) {
+	if (!bg->written && bg->in_fst) {
 		if (!*spare)
 			return false;
 		memcpy(*spare, bg->unused, bits_bytes(group_sectors(space, bg)));

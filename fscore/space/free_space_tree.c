@@ -362,7 +362,7 @@ static int write_info(struct fst_change *c, bool bitmaps, uint32_t extents)
 
 	PUT(&info, extent_count, extents);
 	PUT(&info, flags, bitmaps ? BTRFS_FREE_SPACE_USING_BITMAPS : 0);
-	if (c->bg->is_new)
+	if (!c->bg->in_fst)
 		return put_item(c, &key, &info, sizeof(info));
 	if (bitmaps == c->bg->has_bitmaps && extents == c->bg->extent_count)
 		return 0;
@@ -372,6 +372,25 @@ static int write_info(struct fst_change *c, bool bitmaps, uint32_t extents)
 	memcpy(path_data_mut(&path), &info, sizeof(info));
 	path_release(&path);
 	return 0;
+}
+
+int space_clear_free_space(struct tree_writer *w, struct tree_root *tree, bool *done)
+{
+	struct btrfs_key key = key_make(0, 0, 0);
+	struct tree_path path = PATH_INIT;
+	int ret = tree_search(w->ctx, tree, &key, &path);
+
+	*done = ret == 1 && !path_valid(&path);
+	if (ret >= 0 && !*done)
+		key = path_key(&path);
+	path_release(&path);
+	if (ret < 0 || *done)
+		return MIN(ret, 0);
+	ret = tree_search_modify(w, tree, &key, TREE_IN_PLACE, &path);
+	if (!ret)
+		ret = path_delete_items(w, &path, block_nritems(path.block[0]->data));
+	path_release(&path);
+	return ret == 1 ? -EUCLEAN : ret;
 }
 
 int fst_write(struct tree_writer *w, struct space *space, struct block_group *bg,

@@ -13,6 +13,7 @@ typedef unsigned long long ull;
 /* What a load has found; it becomes the block group's own when it is complete. */
 struct found {
 	uint64_t used_bytes; /* as the block group item says */
+	bool in_fst;
 	uint64_t *unused;
 	bool has_bitmaps;
 	uint32_t extent_count;
@@ -37,7 +38,7 @@ static int clear_extent(const struct space *space, const struct block_group *bg,
 }
 
 /* Without a free-space tree: what no extent takes is free. */
-static int scan_extents(
+int group_scan_extents(
 	struct fsc_ctx *ctx, struct space *space, const struct block_group *bg, uint64_t *unused)
 {
 	struct btrfs_key key = key_make(bg->logical, 0, 0);
@@ -91,11 +92,11 @@ static int find_free(
 	found->unused = bits_alloc(n);
 	if (!found->unused)
 		return -ENOMEM;
-	if (space->config.free_space_tree)
+	if (found->in_fst)
 		ret = fst_read(
 			ctx, space, bg, found->unused, &found->has_bitmaps, &found->extent_count);
 	else
-		ret = scan_extents(ctx, space, bg, found->unused);
+		ret = group_scan_extents(ctx, space, bg, found->unused);
 	if (ret)
 		return ret;
 	bytes = bits_count(found->unused, n) * space->config.geo->sector_bytes;
@@ -157,6 +158,7 @@ int group_load(struct fsc_ctx *ctx, struct space *space, struct block_group *bg)
 	read_only = bg->read_only;
 	/* Does not change as long as the block group is not loaded. */
 	found.used_bytes = bg->used_bytes;
+	found.in_fst = bg->in_fst;
 	short_unlock(&space->lock);
 	if (loaded)
 		return 0;

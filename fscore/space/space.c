@@ -208,7 +208,11 @@ static int read_group_item(struct fsc_ctx *ctx, struct space *space, struct bloc
 static int open_group(struct fsc_ctx *ctx, struct space *space, const struct chunk *chunk)
 {
 	struct block_group *bg = group_create(space, chunk);
-	int ret = bg ? read_group_item(ctx, space, bg) : -ENOMEM;
+	int ret;
+
+	if (bg)
+		bg->in_fst = space->config.free_space_tree;
+	ret = bg ? read_group_item(ctx, space, bg) : -ENOMEM;
 
 	if (!ret)
 		ret = group_make_room(space);

@@ -209,10 +209,31 @@ int space_tree_remove(struct tree_writer *w, struct space *space, uint64_t logic
 int space_write_groups(struct tree_writer *w, struct space *space, bool *more);
 
 /*
+ * Building the free-space tree anew, in a volume that was opened as if it had none. First the old
+ * one is emptied, a leaf at a time (in w's transaction; *done: it is empty). Then, in a handle, the
+ * tree is set; and each commit puts at most n_groups in it that space_rebuild_some() allows, beside
+ * those that change. False: all are there. While nothing else is done with the volume.
+ */
+int space_clear_free_space(struct tree_writer *w, struct tree_root *tree, bool *done);
+void space_rebuild_free_space(struct space *space, struct tree_root *tree);
+bool space_rebuild_some(struct space *space, unsigned n_groups);
+
+/*
  * The sum of what the block groups' items say is used, when space_write_groups() has found
  * nothing more: the superblock's bytes_used.
  */
 uint64_t space_used_on_disk(struct space *space);
+
+struct space_range {
+	uint64_t logical, bytes;
+};
+
+/*
+ * What transactions up to this one, which are on disk, have pinned: for telling the device, before
+ * space_unpin(). The caller frees *out. By the thread that unpins. -ENOMEM.
+ */
+int space_list_pinned(
+	struct space *space, uint64_t generation, struct space_range **out, size_t *n);
 
 /* The transaction is on disk: what it pinned can be allocated. */
 void space_unpin(struct space *space, uint64_t generation);

@@ -34,6 +34,7 @@ struct block_group {
 	bool loaded;
 	bool read_only; /* damaged: nothing is allocated from it */
 	bool dirty;	/* something is to be written by space_write_groups() */
+	bool in_fst;	/* the free-space tree tells of it */
 	struct run_map free;
 	/* The sectors that belong to no extent of the running transaction's trees. */
 	uint64_t *unused;
@@ -64,6 +65,7 @@ struct space_impl {
 	uint64_t loaded_free[SPACE_TYPES]; /* of loaded block groups, by info */
 	bool no_room[SPACE_TYPES];	   /* for a chunk of this type, on the device */
 	uint64_t chunks_made[SPACE_TYPES];
+	unsigned rebuild_groups; /* how many more may be put in the free-space tree now */
 };
 
 static inline uint64_t sectors_of(const struct space *space, uint64_t bytes)
@@ -131,6 +133,10 @@ bool group_super_range(const struct space *space, const struct block_group *bg, 
  */
 int group_load(struct fsc_ctx *ctx, struct space *space, struct block_group *bg);
 
+/* What the extent tree leaves free of a block group, into zeros. Might wait. */
+int group_scan_extents(
+	struct fsc_ctx *ctx, struct space *space, const struct block_group *bg, uint64_t *unused);
+
 /* Makes the bitmaps of a new block group, without a lock. -ENOMEM. */
 int group_load_empty(const struct space *space, struct block_group *bg);
 
@@ -152,7 +158,7 @@ static inline unsigned mirrors_of_flags(uint64_t flags)
 
 /*
  * Changes what the tree says about bg from `before` to `after`, and keeps the number of
- * extents and the form right. With bg->is_new before is all zeros, and nothing is there.
+ * extents and the form right. Without bg->in_fst before is all zeros, and nothing is there.
  */
 int fst_write(struct tree_writer *w, struct space *space, struct block_group *bg,
 	const uint64_t *before, const uint64_t *after);

@@ -296,24 +296,27 @@ static struct txn_waiter *take_space_waiters_locked(struct txns *txns, uint64_t 
 }
 
 /* Gives back what was freed by transactions that are on disk, as far as nobody is reading it. */
-static void release_space(struct txns *txns)
+static bool release_some(struct txns *txns)
 {
 	/* These two are changed by this thread alone. */
 	uint64_t id = txns->durable_id;
 	struct txn_waiter *waiters;
 
 	if (id == txns->released_id)
-		return;
+		return false;
 	if (txns->config.unread_id)
 		id = txns->config.unread_id(txns->config.arg, txns->thread, id);
+	if (id > txns->released_id)
+		id = txn_discard(txns, id);
 	if (id <= txns->released_id)
-		return;
+		return false;
 	space_unpin(txns->config.space, id);
 	short_lock(&txns->lock);
 	txns->released_id = id;
 	waiters = take_space_waiters_locked(txns, id);
 	short_unlock(&txns->lock);
 	txn_post_waiters(waiters, 0);
+	return true;
 }
 
 static bool has_failed(struct txns *txns)
@@ -432,10 +435,12 @@ void *txn_committer_main(void *arg)
 	if (txns->start_error)
 		return NULL;
 	ctx.thread = txns->thread;
+	txn_discard_start(txns);
 	while (!stopping) {
 		uint64_t wait_ns;
 
-		release_space(txns);
+		while (release_some(txns))
+			;
 		if (!has_failed(txns))
 			txn_repair_blocks(txns);
 		if (has_failed(txns)) {
@@ -455,6 +460,7 @@ void *txn_committer_main(void *arg)
 		stopping = txns->stopping;
 		short_unlock(&txns->lock);
 	}
+	txn_discard_stop(txns);
 	fsc_thread_destroy(txns->thread);
 	return NULL;
 }

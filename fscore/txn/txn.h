@@ -93,6 +93,7 @@ struct txn_config {
 	struct tree_root *top_tree; /* of the top subvolume: for the backup roots */
 	/* As it is on disk; what space/ has changed in it goes to the disk with a commit. */
 	struct btrfs_super_block *super;
+	bool discard;	      /* tells the device of what has been freed */
 	uint64_t interval_ns; /* between commits when nobody asks for one */
 	/*
 	 * The committer is SETTLING: writes what is kept in memory of files. An error aborts the
@@ -162,6 +163,7 @@ struct txns {
 	sem_t started; /* thread is set, or start_error */
 	int start_error;
 	struct fsc_thread *thread; /* the committer's; others post and wake */
+	struct discards *discards; /* the committer's; NULL: none are made */
 };
 
 /* What a change is made with. Lives on the caller's stack. */

@@ -33,6 +33,15 @@ void txn_set_error(struct txns *txns, int error);
 int txn_write_out(struct fsc_ctx *ctx, struct txns *txns, struct txn *txn,
 	const struct btrfs_super_block *super);
 
+/*
+ * The committer's: tells the device of what transactions up to id have freed, without waiting, and
+ * returns up to which it has been told. More is done when the committer's thread has waited.
+ */
+uint64_t txn_discard(struct txns *txns, uint64_t id);
+void txn_discard_start(struct txns *txns);
+/* Waits for what is on its way. */
+void txn_discard_stop(struct txns *txns);
+
 /* The committer, between commits: writes bad copies of tree blocks anew. */
 void txn_repair_blocks(struct txns *txns);
 

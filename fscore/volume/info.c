@@ -188,6 +188,8 @@ void fsc_stats(struct fsc_volume *vol, struct fsc_stats *out)
 	out->dev_write_bytes = atomic_load(&dev->write_bytes);
 	out->dev_write_errors = atomic_load(&dev->write_errors);
 	out->dev_flushes = atomic_load(&dev->flushes);
+	out->dev_discards = atomic_load(&dev->discards);
+	out->dev_discard_bytes = atomic_load(&dev->discard_bytes);
 	out->csum_errors = atomic_load(&vol->stats.csum_errors);
 	out->meta_errors = atomic_load(&vol->meta.bad_copies);
 	out->repaired = atomic_load(&vol->stats.repaired) + atomic_load(&vol->meta.repaired);

@@ -242,25 +242,26 @@ static int open_volume(struct fsc_thread *t, struct fsc_volume *vol, const char 
 	return ret;
 }
 
-/* One try. *log_failed: with writing, the log could not be replayed; the disk is as it was. */
+/* One try. *failed: what could not be made right before writing; it may still be read. */
 static int try_open(struct fsc_thread *t, struct dev *dev, const char *name,
-	const struct fsc_open_options *opt, bool *log_failed, struct fsc_volume **out)
+	const struct fsc_open_options *opt, const char **failed, struct fsc_volume **out)
 {
 	struct fsc_volume *vol = calloc(1, sizeof(*vol));
 	int ret;
 
-	*log_failed = false;
+	*failed = NULL;
 	if (!vol)
 		return -ENOMEM;
 	vol->dev = dev;
 	vol->read_only = opt->read_only || dev->read_only;
+	vol->discard = opt->discard;
 	vol->data_lost = opt->data_lost;
 	vol->data_lost_arg = opt->data_lost_arg;
 	short_lock_init(&vol->subvol_lock, RANK_SUBVOL_TABLE);
 	chunk_map_init(&vol->chunks);
 	ret = open_volume(t, vol, name, opt);
 	if (ret) {
-		*log_failed = vol->w && vol->w->replaying;
+		*failed = vol->w ? vol->w->failing : NULL;
 		close_volume(t, vol);
 	} else {
 		*out = vol;
@@ -272,15 +273,15 @@ int volume_open_dev(struct fsc_thread *t, struct dev *dev, const char *name,
 	const struct fsc_open_options *opt, struct fsc_volume **out)
 {
 	uint64_t said = log_error_count();
-	bool log_failed;
-	int ret = try_open(t, dev, name, opt, &log_failed, out);
+	const char *failed;
+	int ret = try_open(t, dev, name, opt, &failed, out);
 
-	if (ret && log_failed) {
+	if (ret && failed) {
 		struct fsc_open_options again = *opt;
 
-		log_error("%s: its log tree can't be replayed: %s", name, strerror(-ret));
+		log_error("%s: %s: %s", name, failed, strerror(-ret));
 		again.read_only = true;
-		ret = try_open(t, dev, name, &again, &log_failed, out);
+		ret = try_open(t, dev, name, &again, &failed, out);
 	}
 	if (!ret)
 		return 0;

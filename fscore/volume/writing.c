@@ -20,6 +20,13 @@ static bool has_compat_ro(const struct fsc_volume *vol, uint64_t flag)
 	return GET(&vol->super, compat_ro_flags) & flag;
 }
 
+/* It has a free-space tree, which some old kernel or tool has not kept up. */
+static bool has_invalid_free_space(const struct fsc_volume *vol)
+{
+	return has_compat_ro(vol, BTRFS_FEATURE_COMPAT_RO_FREE_SPACE_TREE) &&
+		!has_compat_ro(vol, BTRFS_FEATURE_COMPAT_RO_FREE_SPACE_TREE_VALID);
+}
+
 /* ------------------------------------------------------- what keeps us from writing */
 
 /* Why a volume can't be written; NULL: it can. */
@@ -31,9 +38,6 @@ static int why_not(struct fsc_ctx *ctx, struct fsc_volume *vol, const char **why
 	*why = NULL;
 	if (GET(&vol->super, incompat_flags) & BTRFS_FEATURE_INCOMPAT_SIMPLE_QUOTA)
 		*why = "simple quotas are not kept up yet";
-	else if (has_compat_ro(vol, BTRFS_FEATURE_COMPAT_RO_FREE_SPACE_TREE) &&
-		!has_compat_ro(vol, BTRFS_FEATURE_COMPAT_RO_FREE_SPACE_TREE_VALID))
-		*why = "its free-space tree is not valid; mount it with the kernel once";
 	else if (GET(&vol->super, flags) & BTRFS_SUPER_FLAG_ERROR)
 		*why = "the superblock says that the volume has errors";
 	else if (!vol->has_csum_tree)
@@ -108,7 +112,9 @@ static int open_space(struct fsc_ctx *ctx, struct fsc_volume *vol)
 		.extent_tree = &w->extent_tree,
 		.block_group_tree =
 			w->has_block_group_tree ? &w->block_group_tree : &w->extent_tree,
-		.free_space_tree = w->has_free_space_tree ? &w->free_space_tree : NULL,
+		.free_space_tree = w->has_free_space_tree && !has_invalid_free_space(vol)
+			? &w->free_space_tree
+			: NULL,
 		.chunk_tree = &vol->chunk_tree,
 		.dev_tree = &w->dev_tree,
 		.super = &w->super,
@@ -123,7 +129,7 @@ static void on_abort(void *arg, int error)
 	struct fsc_volume *vol = arg;
 
 	/* Nobody has written anything yet. */
-	if (!vol->w->replaying)
+	if (!vol->w->failing)
 		data_lost(vol, error);
 	atomic_store(&vol->w->failed, true);
 }
@@ -155,6 +161,7 @@ static int start_txns(struct fsc_ctx *ctx, struct fsc_volume *vol)
 		.csum_tree = &vol->csum_tree,
 		.dev_tree = &w->dev_tree,
 		.super = &w->super,
+		.discard = vol->discard,
 		.interval_ns = COMMIT_INTERVAL_NS,
 		.write_files = inode_write_dirty,
 		.flush_data = flush_data,
@@ -186,11 +193,18 @@ static int start_writing(struct fsc_ctx *ctx, struct fsc_volume *vol, const char
 	ret = start_txns(ctx, vol);
 	w->has_txns = !ret;
 	if (!ret && GET(&vol->super, log_root)) {
-		w->replaying = true;
+		w->failing = "its log tree can't be replayed";
 		ret = log_replay(ctx, vol);
-		w->replaying = ret;
+		if (!ret)
+			w->failing = NULL;
 		if (!ret)
 			log_notice("%s: its log tree has been replayed", name);
+	}
+	if (!ret && has_invalid_free_space(vol)) {
+		w->failing = "its free-space tree can't be built anew";
+		ret = free_space_rebuild(ctx, vol, name);
+		if (!ret)
+			w->failing = NULL;
 	}
 	return ret ? ret : flusher_start(vol);
 }

@@ -11,6 +11,12 @@
  */
 int writing_open(struct fsc_ctx *ctx, struct fsc_volume *vol, const char *name);
 
+/*
+ * Builds the free-space tree anew, from the extent tree, on a volume that was opened as if it had
+ * none; before anything else is done with it. Might wait.
+ */
+int free_space_rebuild(struct fsc_ctx *ctx, struct fsc_volume *vol, const char *name);
+
 /* Writes everything out. Fine for a volume that was not opened for writing. */
 void writing_close(struct fsc_thread *t, struct fsc_volume *vol);
 

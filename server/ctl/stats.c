@@ -207,6 +207,8 @@ static const struct {
 	{"write_bytes", offsetof(struct fsc_stats, dev_write_bytes)},
 	{"write_errors", offsetof(struct fsc_stats, dev_write_errors)},
 	{"flushes", offsetof(struct fsc_stats, dev_flushes)},
+	{"discards", offsetof(struct fsc_stats, dev_discards)},
+	{"discard_bytes", offsetof(struct fsc_stats, dev_discard_bytes)},
 	{"csum_errors", offsetof(struct fsc_stats, csum_errors)},
 	{"meta_errors", offsetof(struct fsc_stats, meta_errors)},
 	{"mirror_repairs", offsetof(struct fsc_stats, mirror_repairs)},

@@ -361,7 +361,7 @@ static void all_cuts(void)
 
 static void open_recorded(void)
 {
-	struct fsc_open_options opt = {.cache_bytes = 32u << 20};
+	struct fsc_open_options opt = {.cache_bytes = 32u << 20, .discard = true};
 	struct dev *mem;
 
 	assert_int_equal(dev_mem_create(t.disk.bytes, IMAGE_BYTES, &mem), 0);

@@ -12,6 +12,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/clock.h"
 #include "base/util.h"
@@ -373,6 +374,121 @@ static void test_read_beside_a_cut_gives_no_zeros(void **state)
 	writing_end();
 }
 
+/* -------------------------------------------------------------------- discards */
+
+static uint64_t file_blocks(void)
+{
+	struct stat st;
+
+	assert_int_equal(stat(w.path, &st), 0);
+	return (uint64_t)st.st_blocks * 512;
+}
+
+/* The file in which the volume lies gets smaller; nothing that is in use goes with it. */
+static void test_what_is_freed_is_discarded(void **state)
+{
+	const char *const formats[] = {"", "-d dup -n 4096", "-M"};
+
+	(void)state;
+	w.discard = true;
+	for (unsigned f = 0; f < ARRAY_SIZE(formats); f++) {
+		struct model a, b;
+		struct fsc_stats stats;
+		uint64_t before;
+
+		writing_make(formats[f]);
+		model_create(&a, w.root, "a", 16u << 20);
+		model_create(&b, w.root, "b", CHUNK);
+		for (unsigned i = 0; i < 16; i++)
+			model_write(&a, i * CHUNK, CHUNK, BYTES_RANDOM, i);
+		model_write(&b, 0, CHUNK, BYTES_RANDOM, 99);
+		assert_int_equal(fsc_sync_all(&w.ctx, w.vol), 0);
+		before = file_blocks();
+		model_truncate(&a, 4u << 20);
+		assert_int_equal(txn_commit_for_space(&w.ctx, &w.vol->w->txns), 0);
+		fsc_stats(w.vol, &stats);
+		assert_true(stats.dev_discard_bytes >= 12u << 20);
+		assert_true(file_blocks() + (11u << 20) < before);
+		for (unsigned i = 0; i < 50; i++) {
+			model_write(&b, 0, CHUNK, BYTES_RANDOM, i);
+			model_sync(&b);
+		}
+		model_close(&a);
+		model_close(&b);
+		writing_reopen();
+		model_open(&a);
+		model_open(&b);
+		model_compare(&a);
+		model_compare(&b);
+		model_free(&a);
+		model_free(&b);
+		writing_end();
+	}
+	w.discard = false;
+}
+
+/* A discard that takes long holds up no commit, and nobody gets that space before it has ended. */
+static void test_a_discard_that_hangs_holds_up_no_commit(void **state)
+{
+	struct fault_rule rule = {.op[IO_DISCARD] = true, .action = FAULT_HOLD};
+	struct model a, b;
+	uint64_t pinned;
+
+	(void)state;
+	w.discard = true;
+	writing_make("");
+	model_create(&a, w.root, "a", CHUNK);
+	model_create(&b, w.root, "b", CHUNK);
+	model_write(&a, 0, CHUNK, BYTES_RANDOM, 1);
+	assert_int_equal(fsc_sync_all(&w.ctx, w.vol), 0);
+	assert_int_equal(dev_fault_add(w.fault, &rule), 0);
+	model_truncate(&a, 0);
+	assert_int_equal(fsc_sync_all(&w.ctx, w.vol), 0);
+	pinned = pinned_data();
+	assert_true(pinned >= CHUNK);
+	for (unsigned i = 0; i < 5; i++) {
+		model_write(&b, 0, CHUNK / 2, BYTES_RANDOM, i);
+		model_sync(&b);
+		assert_true(pinned_data() >= pinned);
+	}
+	dev_fault_clear(w.fault);
+	until(nothing_is_pinned, NULL);
+	model_compare(&b);
+	model_free(&a);
+	model_free(&b);
+	writing_end();
+	w.discard = false;
+}
+
+/* What can't be discarded is used again all the same. */
+static void test_a_device_without_discards_is_left_alone(void **state)
+{
+	struct fault_rule rule = {
+		.op[IO_DISCARD] = true, .action = FAULT_ERROR, .error = -EOPNOTSUPP};
+	uint64_t seen = 0;
+	struct model a;
+
+	(void)state;
+	w.discard = true;
+	writing_make("");
+	assert_int_equal(dev_fault_add(w.fault, &rule), 0);
+	model_create(&a, w.root, "a", CHUNK);
+	for (unsigned i = 0; i < 4; i++) {
+		model_write(&a, 0, CHUNK, BYTES_RANDOM, 1);
+		model_sync(&a);
+		model_truncate(&a, 0);
+		assert_int_equal(txn_commit_for_space(&w.ctx, &w.vol->w->txns), 0);
+		if (i == 1)
+			seen = dev_fault_seen(w.fault, IO_DISCARD);
+	}
+	assert_true(seen > 0);
+	assert_int_equal(dev_fault_seen(w.fault, IO_DISCARD), seen);
+	until(nothing_is_pinned, NULL);
+	model_free(&a);
+	writing_end();
+	w.discard = false;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -381,6 +497,9 @@ int main(void)
 		cmocka_unit_test(test_a_read_that_hangs_holds_up_no_commit),
 		cmocka_unit_test(test_read_of_what_has_lost_its_last_name_is_stale),
 		cmocka_unit_test(test_read_beside_a_cut_gives_no_zeros),
+		cmocka_unit_test(test_what_is_freed_is_discarded),
+		cmocka_unit_test(test_a_discard_that_hangs_holds_up_no_commit),
+		cmocka_unit_test(test_a_device_without_discards_is_left_alone),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

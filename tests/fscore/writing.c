@@ -17,28 +17,36 @@
 
 struct writing w;
 
-static void open_volume(bool read_only)
+static void open_volume(bool read_only, const struct fault_rule *rule)
 {
-	struct fsc_open_options opt = {
-		.cache_bytes = w.cache_bytes ? w.cache_bytes : 64u << 20, .read_only = read_only};
+	struct fsc_open_options opt = {.cache_bytes = w.cache_bytes ? w.cache_bytes : 64u << 20,
+		.read_only = read_only,
+		.discard = w.discard};
 	struct dev *dev;
 
 	assert_int_equal(fsc_thread_create(&w.thread), 0);
 	w.ctx = (struct fsc_ctx){.thread = w.thread};
 	assert_int_equal(dev_uring_open(w.path, read_only, false, &dev), 0);
 	assert_int_equal(dev_fault_create(dev, &w.fault), 0);
+	if (rule)
+		assert_int_equal(dev_fault_add(w.fault, rule), 0);
 	assert_int_equal(volume_open_dev(w.thread, w.fault, w.path, &opt, &w.vol), 0);
 	assert_int_equal(fsc_inode_get(&w.ctx, w.vol, FSC_SUBVOL_TOP, FSC_INO_ROOT, 0, &w.root), 0);
 }
 
 void writing_load(void)
 {
-	open_volume(false);
+	open_volume(false, NULL);
 }
 
 void writing_load_read_only(void)
 {
-	open_volume(true);
+	open_volume(true, NULL);
+}
+
+void writing_load_with(const struct fault_rule *rule)
+{
+	open_volume(false, rule);
 }
 
 void writing_shut(void)

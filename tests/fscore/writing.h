@@ -11,12 +11,14 @@
 #include <stdint.h>
 
 #include "fscore/file/inode.h"
+#include "fscore/io/dev.h"
 
 struct writing {
 	char path[64];
 	struct fsc_thread *thread;
 	uint64_t cache_bytes; /* 0: 64 MiB */
-	struct dev *fault;    /* what the volume lies on: a dev_fault */
+	bool discard;
+	struct dev *fault; /* what the volume lies on: a dev_fault */
 	struct fsc_volume *vol;
 	struct fsc_ctx ctx;
 	struct fsc_inode *root; /* of the top subvolume */
@@ -32,6 +34,8 @@ void writing_make_of(const void *volume, size_t bytes);
 void writing_shut(void);
 void writing_load(void);
 void writing_load_read_only(void);
+/* With a fault from the beginning. */
+void writing_load_with(const struct fault_rule *rule);
 /* Closes it, checks it, opens it again. Inodes must have been put. */
 void writing_reopen(void);
 /* Closes, checks and removes it. */

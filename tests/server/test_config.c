@@ -68,7 +68,7 @@ static void test_config_reads_everything(void **state)
 				 "volume = \"/dev/x\";\n"
 				 "listen = [\"127.0.0.1:1\", \"[::1]:2\"];\n"
 				 "socket = \"/run/s\"; cache = \"2G\"; workers = 3;\n"
-				 "loops = 4; connections = 5; rpcbind = false;\n"
+				 "loops = 4; connections = 5; rpcbind = false; discard = true;\n"
 				 "log = { file = \"/l\"; level = \"debug\"; };\n"
 				 "exports = ( { name = \"/a\"; subvolume = \"/b\";\n"
 				 "  options = \"rw\"; clients = (\"10.0.0.0/8(ro)\", \"*\"); },\n"
@@ -83,6 +83,7 @@ static void test_config_reads_everything(void **state)
 	assert_int_equal(c.loops, 4);
 	assert_int_equal(c.connections, 5);
 	assert_false(c.rpcbind);
+	assert_true(c.discard);
 	assert_string_equal(c.log_file, "/l");
 	assert_int_equal(c.log_level, LOG_LVL_DEBUG);
 	assert_int_equal(c.exports->n, 2);
@@ -106,6 +107,7 @@ static void test_config_mistakes_name_line_and_what_was_expected(void **state)
 		{"workers = 0;", ":1: ", "workers: expected a number from 1 to"},
 		{"cache = \"5X\";", ":1: ", "cache: expected a size"},
 		{"rpcbind = 1;", ":1: ", "expected true or false"},
+		{"discard = \"yes\";", ":1: ", "expected true or false"},
 		{"log = { level = \"loud\"; };", ":1: ", "expected \"error\""},
 		{"log = 5;", ":1: ", "expected a group"},
 		{"exports = 5;", ":1: ", "expected a list"},
@@ -147,7 +149,8 @@ static void test_options_of_the_command_line(void **state)
 {
 	static const char *const argv[] = {"byred", "--volume", "/v", "--export", "/a=/,rw",
 		"--export=/b=/x,client=10.0.0.0/8(ro,secure)", "--listen", "127.0.0.1:0", "--cache",
-		"64M", "--workers", "2", "--loops", "1", "--foreground", "--no-rpcbind", NULL};
+		"64M", "--workers", "2", "--loops", "1", "--foreground", "--no-rpcbind",
+		"--discard", NULL};
 	struct srv_config c;
 
 	(void)state;
@@ -159,6 +162,7 @@ static void test_options_of_the_command_line(void **state)
 	assert_int_equal(c.workers, 2);
 	assert_int_equal(c.loops, 1);
 	assert_false(c.rpcbind);
+	assert_true(c.discard);
 	srv_config_fini(&c);
 }
 
