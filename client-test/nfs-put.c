@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * nfs-put - writes its standard input to a file of an NFSv3 export, at an offset, and has it
- * committed; or sets the size of the file.
+ * committed; or sets the size of the file; or removes it.
  *
  *   nfs-put URL PATH OFFSET <data        nfs-put --size URL PATH SIZE
+ *   nfs-put --remove URL PATH
  *
  * URL: nfs://HOST/EXPORT?nfsport=PORT&mountport=PORT. PATH is in the export; the file is made
  * when it is not there.
@@ -56,31 +57,49 @@ static int put(struct nfs_context *nfs, struct nfsfh *fh, uint64_t off)
 	return 0;
 }
 
-static int run(struct nfs_context *nfs, char **arg, int set_size)
+static int write_file(struct nfs_context *nfs, const char *path, uint64_t off)
 {
-	uint64_t number = strtoull(arg[2], NULL, 0);
 	struct nfsfh *fh;
-	int ret = mount_url(nfs, arg[0]);
+	int ret;
 
-	if (ret)
-		return ret;
-	if (set_size)
-		return nfs_truncate(nfs, arg[1], number) ? failed(nfs, arg[1]) : 0;
-	if (nfs_open(nfs, arg[1], O_RDWR, &fh) && nfs_creat(nfs, arg[1], 0644, &fh))
-		return failed(nfs, arg[1]);
-	ret = put(nfs, fh, number);
+	if (nfs_open(nfs, path, O_RDWR, &fh) && nfs_creat(nfs, path, 0644, &fh))
+		return failed(nfs, path);
+	ret = put(nfs, fh, off);
 	if (nfs_close(nfs, fh) && !ret)
 		ret = failed(nfs, "close");
 	return ret;
 }
 
+static int set_size(struct nfs_context *nfs, const char *path, uint64_t size)
+{
+	return nfs_truncate(nfs, path, size) ? failed(nfs, path) : 0;
+}
+
+static int remove_file(struct nfs_context *nfs, const char *path, uint64_t unused)
+{
+	(void)unused;
+	return nfs_unlink(nfs, path) ? failed(nfs, path) : 0;
+}
+
+static const struct action {
+	const char *option; /* NULL: none */
+	int args;
+	int (*run)(struct nfs_context *nfs, const char *path, uint64_t number);
+} actions[] = {{"--size", 3, set_size}, {"--remove", 2, remove_file}, {NULL, 3, write_file}};
+
 int main(int argc, char **argv)
 {
-	int set_size = argc > 1 && !strcmp(argv[1], "--size"), ret;
+	const struct action *a = actions;
 	struct nfs_context *nfs;
+	int ret;
 
-	if (argc != 4 + set_size) {
-		fputs("usage: nfs-put URL PATH OFFSET <data; nfs-put --size URL PATH SIZE\n",
+	while (a->option && (argc < 2 || strcmp(argv[1], a->option)))
+		a++;
+	argv += a->option ? 2 : 1;
+	argc -= a->option ? 2 : 1;
+	if (argc != a->args) {
+		fputs("usage: nfs-put URL PATH OFFSET <data; nfs-put --size URL PATH SIZE; "
+		      "nfs-put --remove URL PATH\n",
 			stderr);
 		return 2;
 	}
@@ -89,7 +108,9 @@ int main(int argc, char **argv)
 		perror("nfs-put");
 		return 1;
 	}
-	ret = run(nfs, argv + 1 + set_size, set_size);
+	ret = mount_url(nfs, argv[0]);
+	if (!ret)
+		ret = a->run(nfs, argv[1], argc > 2 ? strtoull(argv[2], NULL, 0) : 0);
 	nfs_destroy_context(nfs);
 	return ret;
 }
