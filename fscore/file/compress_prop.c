@@ -169,8 +169,8 @@ void compress_note_used(struct txn_handle *h, struct fsc_volume *vol, uint8_t ty
 {
 	struct fs_writing *fw = vol->w;
 	uint64_t flag = 0;
+	bool has;
 
-	(void)h;
 	if (type == BTRFS_COMPRESS_LZO)
 		flag = BTRFS_FEATURE_INCOMPAT_COMPRESS_LZO;
 	else if (type == BTRFS_COMPRESS_ZSTD)
@@ -178,8 +178,12 @@ void compress_note_used(struct txn_handle *h, struct fsc_volume *vol, uint8_t ty
 	if (!flag)
 		return;
 	short_lock(&fw->lock);
+	has = GET(&fw->super, incompat_flags) & flag;
 	PUT(&fw->super, incompat_flags, GET(&fw->super, incompat_flags) | flag);
 	short_unlock(&fw->lock);
+	/* The superblock of the last commit, which the log goes with, does not say so. */
+	if (!has)
+		log_forbid(h);
 }
 
 /* ------------------------------------------------------------------- a subvolume's */

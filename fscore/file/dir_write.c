@@ -15,6 +15,7 @@
 #include "base/util.h"
 #include "fscore/file/compress_prop.h"
 #include "fscore/file/inode_write.h"
+#include "fscore/file/log_note.h"
 #include "fscore/file/name_items.h"
 #include "fscore/file/subvol.h"
 #include "fscore/file/xattr.h"
@@ -203,6 +204,7 @@ static int insert_target(struct txn_handle *h, struct fsc_inode *inode, const ch
 		PUT(fi, ram_bytes, len);
 		fi->type = BTRFS_FILE_EXTENT_INLINE;
 		memcpy((char *)fi + FILE_EXTENT_INLINE_OFFSET, target, len);
+		log_extent(h, inode, 0, inode->subvol->vol->geo.sector_bytes, fi, bytes, NULL, 0);
 		ret = 0;
 	} else if (ret == 0) {
 		ret = -EEXIST;
@@ -290,6 +292,8 @@ static int create_locked(struct fsc_ctx *ctx, struct fsc_inode *dir, const char 
 	short_lock(&inode->attr_lock);
 	inode->last_txn = h.txn->id;
 	short_unlock(&inode->attr_lock);
+	log_inode(&h, inode, inode->compress_prop || n->has_verifier ? 0 : LOG_NEW);
+	log_name(&h, LOG_NAME_ADDED, dir->subvol, &ref);
 	dir_changed(&h, dir, len, 1, inode->attr.ctime);
 	txn_end(&h);
 	return 0;
@@ -367,6 +371,7 @@ static int link_locked(struct fsc_ctx *ctx, struct fsc_inode *inode, struct fsc_
 		ret = txn_join(ctx, &dir->subvol->vol->w->txns, 6, 0, &h);
 	if (ret)
 		return ret;
+	log_forbid(&h); /* of several names the log knows nothing */
 	name_places(&ref, places);
 	ret = tree_prepare(&h.w, &dir->subvol->root, places, NAME_PLACES);
 	if (!ret) {
@@ -476,6 +481,18 @@ static int find_name(struct fsc_ctx *ctx, struct fsc_inode *dir, const char *nam
 	return ret == -ENOENT ? -EUCLEAN : ret;
 }
 
+/* What the log can't say of a name that goes: that its inode keeps another. */
+static void check_loggable(struct txn_handle *h, struct fsc_inode *inode)
+{
+	bool has_others;
+
+	short_lock(&inode->attr_lock);
+	has_others = inode->attr.nlink != 1;
+	short_unlock(&inode->attr_lock);
+	if (has_others)
+		log_forbid(h);
+}
+
 /* An inode has lost a name: it may have been its last. */
 static int name_lost(struct txn_handle *h, struct fsc_inode *inode, struct fsc_time now)
 {
@@ -487,8 +504,10 @@ static int name_lost(struct txn_handle *h, struct fsc_inode *inode, struct fsc_t
 	inode->unlinked = last;
 	inode_changed_locked(inode, now);
 	short_unlock(&inode->attr_lock);
-	if (last)
+	if (last) {
+		log_gone(h, inode);
 		return inode_delete(h, inode);
+	}
 	inode_mark_dirty(h, inode);
 	return 0;
 }
@@ -503,6 +522,7 @@ static int remove_locked(struct fsc_ctx *ctx, struct fsc_inode *dir, const struc
 
 	if (ret)
 		return ret;
+	check_loggable(&h, f->inode);
 	name_places(&f->ref, places);
 	ret = tree_prepare(&h.w, &dir->subvol->root, places, NAME_PLACES);
 	if (!ret) {
@@ -511,6 +531,7 @@ static int remove_locked(struct fsc_ctx *ctx, struct fsc_inode *dir, const struc
 		tree_unlock_write(&dir->subvol->root);
 	}
 	if (!ret) {
+		log_name(&h, LOG_NAME_REMOVED, dir->subvol, &f->ref);
 		dir_changed(&h, dir, f->ref.len, -1, now);
 		ret = name_lost(&h, f->inode, now);
 	}
@@ -695,6 +716,12 @@ static int rename_items(struct txn_handle *h, const struct rename *r, bool *chan
 			ret = name_add(&h->w, sv, &new_name);
 	}
 	tree_unlock_write(&sv->root);
+	if (!ret && r->to.inode)
+		log_name(h, LOG_NAME_REMOVED, sv, &r->to.ref);
+	if (!ret) {
+		log_name(h, LOG_NAME_REMOVED, sv, &r->from.ref);
+		log_name(h, LOG_NAME_ADDED, sv, &new_name);
+	}
 	return ret;
 }
 
@@ -728,6 +755,11 @@ static int rename_locked(struct fsc_ctx *ctx, struct rename *r)
 		ret = txn_join(ctx, &r->from_dir->subvol->vol->w->txns, 16, TXN_USE_GLOBAL, &h);
 	if (ret)
 		return ret;
+	check_loggable(&h, r->from.inode);
+	if (r->to.inode)
+		check_loggable(&h, r->to.inode);
+	if (S_ISDIR(r->from.inode->type))
+		log_forbid(&h); /* it could end up below what the log does not have */
 	ret = rename_items(&h, r, &changed);
 	if (!ret)
 		ret = rename_attrs(&h, r);

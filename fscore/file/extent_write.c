@@ -6,6 +6,7 @@
 
 #include "base/util.h"
 #include "fscore/file/inode_write.h"
+#include "fscore/file/log_note.h"
 #include "fscore/tree/leaf.h"
 
 /* What an extent item says, copied out of the leaf. */
@@ -216,7 +217,11 @@ int extent_insert_new(struct txn_handle *h, struct fsc_inode *inode, uint64_t fi
 	PUT(&fi, disk_num_bytes, extent->disk_bytes);
 	PUT(&fi, num_bytes, extent->ram_bytes);
 	ret = insert_item(h, inode, file_off, &fi, (uint32_t)sizeof(fi));
-	return ret ? ret : extent_ref_change(&h->txn->extents, &change);
+	if (ret)
+		return ret;
+	log_extent(h, inode, file_off, file_off + extent->ram_bytes, &fi, (uint32_t)sizeof(fi),
+		NULL, 0);
+	return extent_ref_change(&h->txn->extents, &change);
 }
 
 int extent_insert_inline(struct txn_handle *h, struct fsc_inode *inode, const void *data,
@@ -236,6 +241,7 @@ int extent_insert_inline(struct txn_handle *h, struct fsc_inode *inode, const vo
 		fi->type = BTRFS_FILE_EXTENT_INLINE;
 		fi->compression = extent->compression;
 		memcpy((char *)fi + FILE_EXTENT_INLINE_OFFSET, data, extent->disk_bytes);
+		log_extent(h, inode, 0, inode->subvol->vol->geo.sector_bytes, fi, bytes, NULL, 0);
 		ret = 0;
 	} else if (ret == 0) {
 		ret = -EEXIST;

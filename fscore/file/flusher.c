@@ -20,6 +20,7 @@
 #include "fscore/file/compress_prop.h"
 #include "fscore/file/extent_write.h"
 #include "fscore/file/inode_write.h"
+#include "fscore/file/log_note.h"
 #include "fscore/file/orphan.h"
 #include "fscore/file/piece.h"
 #include "fscore/file/writeback.h"
@@ -256,9 +257,12 @@ static int replace_extents(struct txn_handle *h, struct piece *p, uint64_t *drop
 		ret = extents_mark_written(h, p->inode, p->file_off, end, p->logical);
 	else if (!ret && p->form != PIECE_OVER)
 		ret = insert_new(h, p);
-	if (!ret && p->csums)
-		ret = csum_insert(&h->w, &vol->csum_tree, &vol->geo, p->logical, p->csums,
-			(unsigned)(p->disk_bytes / vol->geo.sector_bytes));
+	if (!ret && p->csums) {
+		unsigned n = (unsigned)(p->disk_bytes / vol->geo.sector_bytes);
+
+		ret = csum_insert(&h->w, &vol->csum_tree, &vol->geo, p->logical, p->csums, n);
+		log_csums(h, p->inode, p->logical, p->csums, n);
+	}
 	return ret;
 }
 

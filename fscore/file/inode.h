@@ -57,6 +57,7 @@ struct fsc_inode {
 	bool compress_known;
 	uint8_t compress_prop; /* enum btrfs_compression: the property's, once it is known */
 	bool unlinked;	       /* has no name any more: handles are stale */
+	struct log_slot log;   /* log.version; the rest is the transactions' */
 	/* guarded by fs_writing.lock */
 	bool is_dirty;
 	TAILQ_ENTRY(fsc_inode) dirty_link;

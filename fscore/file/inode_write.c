@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "base/util.h"
+#include "fscore/file/log_note.h"
 #include "fscore/tree/leaf.h"
 
 int inode_check_writable(const struct fsc_inode *inode)
@@ -86,6 +87,7 @@ void inode_mark_dirty(struct txn_handle *h, struct fsc_inode *inode)
 		atomic_fetch_add_explicit(&w->txns.owed_blocks, 1, memory_order_relaxed);
 	}
 	short_unlock(&w->lock);
+	log_inode(h, inode, 0);
 }
 
 static struct fsc_inode *pop_dirty(struct fs_writing *w)

@@ -7,6 +7,7 @@
 #include "base/util.h"
 #include "fscore/file/extent_write.h"
 #include "fscore/file/inode_write.h"
+#include "fscore/file/log_note.h"
 #include "fscore/file/writeback.h"
 #include "fscore/file/xattr.h"
 
@@ -109,6 +110,16 @@ static void top_up(struct fsc_volume *vol, struct promises *p)
 		p->size_bytes = full;
 }
 
+static uint64_t disk_size(struct fsc_inode *inode)
+{
+	uint64_t size;
+
+	short_lock(&inode->attr_lock);
+	size = inode->disk_size;
+	short_unlock(&inode->attr_lock);
+	return size;
+}
+
 /* Drops what lies behind the new end, in as many transactions as it takes. */
 static int drop_behind(
 	struct fsc_ctx *ctx, struct fsc_inode *inode, uint64_t size, struct promises *p)
@@ -138,6 +149,8 @@ static int drop_behind(
 		 * After each batch the end on disk is where what is still there ends: without
 		 * no-holes, a file has items for all that is before it.
 		 */
+		log_cut(&h, inode, done ? start : MAX(start, left_end),
+			align_up(disk_size(inode), vol->geo.sector_bytes));
 		set_disk_size(&h, inode, done ? size : MIN(inode->disk_size, left_end), dropped);
 		p->size_bytes = txn_end_keeping(&h);
 		txn_throttle_wait(ctx, &vol->w->txns);
@@ -319,8 +332,10 @@ static int setattr_locked(struct fsc_ctx *ctx, struct fsc_inode *inode,
 	p->attrs_bytes = 0;
 	if (ret)
 		return ret;
-	if (has_verifier)
+	if (has_verifier) {
 		ret = verifier_drop(&h, inode);
+		log_xattrs(&h, inode);
+	}
 	short_lock(&inode->attr_lock);
 	set_attrs_locked(inode, set, time_now());
 	short_unlock(&inode->attr_lock);

@@ -72,7 +72,7 @@ void syncs_continue(struct fsc_inode *inode, struct inode_sync *syncs, int error
 		syncs = is->next;
 		if (error)
 			end_sync(is, error);
-		else if (!txn_wait_durable(txns, last_txn(inode), &is->waiter))
+		else if (!txn_wait_logged(txns, last_txn(inode), &is->waiter))
 			end_sync(is, 0);
 	}
 }
@@ -104,7 +104,7 @@ int fsc_sync_inode(struct fsc_inode *inode, struct fsc_sync *sync)
 	}
 	if (error)
 		return error;
-	return txn_wait_durable(&inode->subvol->vol->w->txns, last_txn(inode), &is->waiter)
+	return txn_wait_logged(&inode->subvol->vol->w->txns, last_txn(inode), &is->waiter)
 		? -EINPROGRESS
 		: 0;
 }
@@ -121,7 +121,7 @@ int fsc_sync_names(struct fsc_volume *vol, struct fsc_sync *sync)
 		return -EIO;
 	is = sync_init(sync);
 	id = txn_last_changed(&vol->w->txns);
-	return id && txn_wait_durable(&vol->w->txns, id, &is->waiter) ? -EINPROGRESS : 0;
+	return id && txn_wait_logged(&vol->w->txns, id, &is->waiter) ? -EINPROGRESS : 0;
 }
 
 int fsc_sync_all(struct fsc_ctx *ctx, struct fsc_volume *vol)

@@ -7,6 +7,7 @@
 #include "fscore/file/compress_prop.h"
 #include "fscore/file/dir_item.h"
 #include "fscore/file/inode_write.h"
+#include "fscore/file/log_note.h"
 #include "fscore/file/xattr.h"
 #include "fscore/format/csum.h"
 #include "fscore/tree/leaf.h"
@@ -185,6 +186,7 @@ static int change(struct fsc_ctx *ctx, struct fsc_inode *inode, const struct xat
 			if (is_compress_prop(c->name))
 				compress_prop_changed(&h, inode, c->value, c->len);
 			inode_mark_dirty(&h, inode);
+			log_xattrs(&h, inode);
 		}
 		txn_end(&h);
 	}

@@ -89,6 +89,9 @@ static void set_root(struct tree_writer *w, struct tree_root *root, uint64_t log
 /* Whether the block was made in this transaction and is this root's own. */
 static bool is_own(const struct tree_writer *w, const struct mblock *b)
 {
+	/* Only the log's own thread makes its blocks clean. */
+	if (w->copies_written && b->state != MBLOCK_DIRTY)
+		return false;
 	return b->generation == w->generation &&
 		!(GET(block_header(b->data), flags) & BTRFS_HEADER_FLAG_RELOC);
 }

@@ -81,7 +81,8 @@ struct tree_writer_ops {
 struct tree_writer {
 	struct fsc_ctx *ctx;
 	const struct tree_writer_ops *ops;
-	uint64_t generation;	  /* of the transaction */
+	uint64_t generation; /* of the transaction */
+	bool copies_written; /* a log's: blocks of this generation, too, once they are on disk */
 	struct block_expect need; /* set by share_info */
 	/* Addresses that alloc_block takes before others (space.h); NULL: there are none. */
 	struct set_aside *set_aside;

@@ -229,6 +229,7 @@ static void open_next(struct txns *txns, struct txn *txn, struct txn *next)
 	txns->commit_begun = false;
 	txns->committing = txn;
 	txns->running = next;
+	txns->log_round++;
 	joiners = txns->joiners;
 	txns->joiners = NULL;
 	throttled = txn_take_throttled_locked(txns);
@@ -254,7 +255,7 @@ static void note_commit(struct txns *txns, uint64_t closed_ns, uint64_t commit_n
 /* It is on disk, or never will be: tells who waits, and frees it. */
 static void finish(struct txns *txns, struct txn *txn, int error)
 {
-	struct txn_waiter *waiters, *joiners;
+	struct txn_waiter *waiters, *logged, *joiners;
 
 	short_lock(&txns->lock);
 	txn->state = error ? TXN_ABORTED : TXN_DONE;
@@ -267,11 +268,13 @@ static void finish(struct txns *txns, struct txn *txn, int error)
 	txns->last_commit_ns = clock_now_ns();
 	txns->stats.waiters += txn->n_waiters;
 	waiters = txn->waiters;
+	logged = txn->log.waiters;
 	/* Those who waited for memory, too. */
 	joiners = txns->joiners;
 	txns->joiners = NULL;
 	short_unlock(&txns->lock);
 	txn_post_waiters(waiters, error ? -EIO : 0);
+	txn_post_waiters(logged, error ? -EIO : 0);
 	txn_post_waiters(joiners, 0);
 }
 
@@ -362,6 +365,8 @@ static void commit(struct txns *txns)
 		open_ns = clock_now_ns();
 		ret = txn_write_out(&ctx, txns, txn, super);
 		if (!ret)
+			txns->last_super = *super;
+		if (!ret)
 			note_commit(txns, open_ns - closed_ns, clock_now_ns() - start_ns, n_refs);
 	}
 	free(super);
@@ -377,17 +382,20 @@ static void commit(struct txns *txns)
 /* After an abort: nobody may go on waiting. */
 static void fail_all(struct txns *txns)
 {
-	struct txn_waiter *waiters, *joiners, *for_space, *throttled;
+	struct txn_waiter *waiters, *logged, *joiners, *for_space, *throttled;
 
 	short_lock(&txns->lock);
 	throttled = txn_take_throttled_locked(txns);
 	waiters = txns->running->waiters;
 	txns->running->waiters = NULL;
+	logged = txns->running->log.waiters;
+	txns->running->log.waiters = NULL;
 	for_space = take_space_waiters_locked(txns, UINT64_MAX);
 	joiners = txns->joiners;
 	txns->joiners = NULL;
 	short_unlock(&txns->lock);
 	txn_post_waiters(waiters, -EIO);
+	txn_post_waiters(logged, -EIO);
 	txn_post_waiters(for_space, -EIO);
 	txn_post_waiters(throttled, -EIO);
 	txn_post_waiters(joiners, -EROFS);
@@ -448,6 +456,8 @@ void *txn_committer_main(void *arg)
 			wait_ns = 0;
 		} else if (is_time(txns, &wait_ns)) {
 			commit(txns);
+			continue;
+		} else if (log_work(txns, &wait_ns)) {
 			continue;
 		} else if (txn_write_refs(&ctx, txns)) {
 			continue;

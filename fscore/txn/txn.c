@@ -40,6 +40,7 @@ void txn_free(struct txn *txn)
 	for (size_t i = 0; i < txn->n_dirty; i++)
 		meta_put(txn->dirty[i]);
 	free(txn->dirty);
+	log_end(txn);
 	delayed_refs_fini(&txn->refs_owed);
 	free(txn);
 }
@@ -103,6 +104,8 @@ int txns_start(struct txns *txns, const struct txn_config *config)
 	memset(txns, 0, sizeof(*txns));
 	txns->config = *config;
 	txns->durable_id = txns->released_id = GET(config->super, generation);
+	txns->last_super = *config->super;
+	txns->log_round = 1;
 	short_lock_init(&txns->lock, RANK_TXN);
 	txns->running = txn_create(txns, txns->durable_id + 1);
 	if (!txns->running)
@@ -167,7 +170,7 @@ static int sync_wait_for(struct sync_wait *sw)
 	return sw->waiter.status;
 }
 
-static void add_waiter(struct txn *txn, struct txn_waiter *w)
+void txn_add_waiter_locked(struct txn *txn, struct txn_waiter *w)
 {
 	w->next = txn->waiters;
 	txn->waiters = w;
@@ -199,7 +202,7 @@ bool txn_wait_durable(struct txns *txns, uint64_t id, struct txn_waiter *w)
 	if (id <= txns->durable_id) {
 		waits = false;
 	} else if (!error) {
-		add_waiter(txn, w);
+		txn_add_waiter_locked(txn, w);
 		wake = must_wake(txns);
 	}
 	short_unlock(&txns->lock);
@@ -398,8 +401,11 @@ static int make_chunks(struct txn_handle *h)
 	int ret = 0;
 
 	for (unsigned i = 0; i < ARRAY_SIZE(types) && !ret; i++)
-		if (space_wants_chunk(space, types[i]))
+		if (space_wants_chunk(space, types[i])) {
+			/* What is in it could not be found from the last commit's chunk tree. */
+			log_forbid(h);
 			ret = space_alloc_chunk(&h->w, space, types[i]);
+		}
 	return ret == -ENOSPC ? 0 : ret;
 }
 
@@ -416,6 +422,7 @@ static int force_chunk(struct fsc_ctx *ctx, struct txns *txns, enum space_type t
 	if (ret)
 		return ret;
 	txn_handle_init(&h, ctx, txns, txn);
+	log_forbid(&h);
 	ret = space_alloc_chunk(&h.w, txns->config.space, type);
 	if (ret && ret != -ENOSPC)
 		txn_abort(&h, ret);
@@ -555,6 +562,8 @@ uint64_t txn_end(struct txn_handle *h)
 	uint64_t id = h->txn->id;
 
 	txn_unreserve(h->txns, h->reserved_bytes);
+	if (h->notes.first)
+		log_publish(h);
 	leave(h->txns, h->txn);
 	h->txn = NULL;
 	return id;

@@ -32,6 +32,7 @@
 #include "fscore/extent/extent_tree.h"
 #include "fscore/io/dev.h"
 #include "fscore/space/space.h"
+#include "fscore/txn/log.h"
 
 enum txn_state {
 	TXN_RUNNING,
@@ -73,6 +74,7 @@ struct txn {
 	struct tree_root *dirty_roots;
 	struct txn_waiter *waiters;
 	unsigned n_waiters;
+	struct txn_log log;
 	/* delayed references have their own lock */
 	struct delayed_refs refs_owed;
 	struct extents extents;
@@ -95,6 +97,7 @@ struct txn_config {
 	struct btrfs_super_block *super;
 	bool discard;	      /* tells the device of what has been freed */
 	uint64_t interval_ns; /* between commits when nobody asks for one */
+	bool has_log;	      /* false: durable is only what is committed */
 	/*
 	 * The committer is SETTLING: writes what is kept in memory of files. An error aborts the
 	 * transaction.
@@ -119,6 +122,9 @@ struct txn_config {
 
 struct txn_stats {
 	uint64_t commits;
+	uint64_t log_writes;
+	uint64_t log_blocks_written;
+	uint64_t log_waiters; /* whom log writes have served */
 	uint64_t blocks_written;
 	uint64_t closed_ns_max; /* the longest that joins were closed */
 	uint64_t commit_ns_max;
@@ -135,6 +141,10 @@ struct txns {
 	struct txn *committing; /* SETTLING or WRITING, or NULL */
 	uint64_t durable_id;	/* the last that is on disk */
 	int error;		/* of an abort */
+	uint64_t log_round;	/* of notes: moves with each cut */
+	/* Grouping of log writes, as of commits, see below. */
+	unsigned log_expected_waiters;
+	uint64_t usual_log_ns, last_log_ns;
 	bool stopping;
 	bool committer_idle; /* it must be woken for what changes whether it is time to commit */
 	/*
@@ -158,6 +168,7 @@ struct txns {
 	uint64_t released_id;	    /* what it and those before have freed can be allocated */
 	struct space_waiter *space_waiters;
 	/* the committer */
+	struct btrfs_super_block last_super; /* of the last commit, as it is on disk */
 	pthread_t committer;
 	bool has_committer;
 	sem_t started; /* thread is set, or start_error */
@@ -172,6 +183,7 @@ struct txn_handle {
 	struct txns *txns;
 	struct txn *txn;
 	uint64_t reserved_bytes; /* of metadata, not used yet */
+	struct log_notes notes;
 };
 
 /* Starts the committer. -ENOMEM and the errors of fsc_thread_create(). */

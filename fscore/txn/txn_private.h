@@ -29,6 +29,13 @@ struct txn_waiter *txn_take_throttled_locked(struct txns *txns);
 /* The first error ends all: the volume is read-only from now on. */
 void txn_set_error(struct txns *txns, int error);
 
+/*
+ * Writes blocks, a flush, the superblocks, a flush. Those of the blocks that have been freed again are
+ * let go of; the others are then at the front, *n of them. 0 or an error.
+ */
+int txn_write_blocks(struct fsc_ctx *ctx, struct txns *txns, struct mblock **blocks, size_t *n,
+	const struct btrfs_super_block *super);
+
 /* Writes the blocks of a frozen transaction and the superblocks. 0 or an error. */
 int txn_write_out(struct fsc_ctx *ctx, struct txns *txns, struct txn *txn,
 	const struct btrfs_super_block *super);
@@ -47,6 +54,24 @@ void txn_repair_blocks(struct txns *txns);
 
 /* Posts every waiter in the list, with this status. No lock is held. */
 void txn_post_waiters(struct txn_waiter *list, int status);
+
+/* -- the log -- */
+
+/* The notes of a handle that ends become the transaction's. */
+void log_publish(struct txn_handle *h);
+void log_notes_free(struct log_note *notes);
+
+/*
+ * The committer: writes the log, if it is time for that, or has those who wait for it wait for the
+ * commit. False: there was nothing to do; *wait_ns, how long to wait (0: no limit), may become less.
+ */
+bool log_work(struct txns *txns, uint64_t *wait_ns);
+
+/* The transaction is on disk (or was aborted): its log takes no space any more. */
+void log_end(struct txn *txn);
+
+/* It waits for the transaction to be committed. txns.lock is held. */
+void txn_add_waiter_locked(struct txn *txn, struct txn_waiter *w);
 
 /* Puts root's present address in its root item. */
 int txn_update_root_item(struct tree_writer *w, struct txns *txns, struct tree_root *root);

@@ -28,7 +28,6 @@ struct write_out {
 	struct txns *txns;
 	unsigned in_flight;
 	int error; /* the first */
-	uint64_t n_blocks;
 };
 
 static void run_done(struct io_req *req)
@@ -110,7 +109,6 @@ static int write_blocks(struct write_out *wo, struct mblock **blocks, size_t n)
 		if (ret)
 			return ret;
 		i += len;
-		wo->n_blocks += len;
 	}
 	return 0;
 }
@@ -124,23 +122,18 @@ static int by_logical(const void *a, const void *b)
 }
 
 /* The blocks that are still in use, ascending; the others are let go of. */
-static size_t live_blocks(struct txns *txns, struct txn *txn)
+static size_t live_blocks(struct mblock **blocks, size_t n_blocks)
 {
 	size_t n = 0;
 
-	short_lock(&txns->lock);
-
-	for (size_t i = 0; i < txn->n_dirty; i++) {
-		struct mblock *b = txn->dirty[i];
-
-		if (atomic_load_explicit(&b->doomed, memory_order_acquire))
-			meta_put(b);
+	for (size_t i = 0; i < n_blocks; i++) {
+		if (atomic_load_explicit(&blocks[i]->doomed, memory_order_acquire))
+			meta_put(blocks[i]);
 		else
-			txn->dirty[n++] = b;
+			blocks[n++] = blocks[i];
 	}
-	txn->n_dirty = n;
-	short_unlock(&txns->lock);
-	qsort(txn->dirty, n, sizeof(*txn->dirty), by_logical);
+	if (n)
+		qsort(blocks, n, sizeof(*blocks), by_logical);
 	return n;
 }
 
@@ -212,13 +205,14 @@ static int write_supers(struct write_out *wo, const struct btrfs_super_block *su
 	return wo->error;
 }
 
-int txn_write_out(struct fsc_ctx *ctx, struct txns *txns, struct txn *txn,
+int txn_write_blocks(struct fsc_ctx *ctx, struct txns *txns, struct mblock **blocks, size_t *n,
 	const struct btrfs_super_block *super)
 {
 	struct write_out wo = {.ctx = ctx, .txns = txns};
-	size_t n = live_blocks(txns, txn);
-	int ret = write_blocks(&wo, txn->dirty, n);
+	int ret;
 
+	*n = live_blocks(blocks, *n);
+	ret = write_blocks(&wo, blocks, *n);
 	wait_below(&wo, 0);
 	if (!ret)
 		ret = wo.error;
@@ -226,6 +220,19 @@ int txn_write_out(struct fsc_ctx *ctx, struct txns *txns, struct txn *txn,
 		ret = flush(&wo);
 	if (!ret)
 		ret = write_supers(&wo, super);
+	return ret;
+}
+
+int txn_write_out(struct fsc_ctx *ctx, struct txns *txns, struct txn *txn,
+	const struct btrfs_super_block *super)
+{
+	/* The list does not change any more; others look at its length. */
+	size_t n = txn->n_dirty;
+	int ret = txn_write_blocks(ctx, txns, txn->dirty, &n, super);
+
+	short_lock(&txns->lock);
+	txn->n_dirty = n;
+	short_unlock(&txns->lock);
 	if (ret)
 		return ret;
 	/* They can be evicted from now on: those who wait for room get it. */
@@ -235,7 +242,7 @@ int txn_write_out(struct fsc_ctx *ctx, struct txns *txns, struct txn *txn,
 	}
 	short_lock(&txns->lock);
 	txn->n_dirty = 0;
-	txns->stats.blocks_written += wo.n_blocks;
+	txns->stats.blocks_written += n;
 	short_unlock(&txns->lock);
 	return 0;
 }

@@ -163,6 +163,8 @@ static int start_txns(struct fsc_ctx *ctx, struct fsc_volume *vol)
 		.super = &w->super,
 		.discard = vol->discard,
 		.interval_ns = COMMIT_INTERVAL_NS,
+		/* Where holes are items, a log would have to say more of files that become shorter. */
+		.has_log = vol->geo.incompat_flags & BTRFS_FEATURE_INCOMPAT_NO_HOLES,
 		.write_files = inode_write_dirty,
 		.flush_data = flush_data,
 		.unread_id = unread_id,

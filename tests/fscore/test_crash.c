@@ -151,7 +151,7 @@ static struct {
 	/* the cut that is being looked at, for messages */
 	size_t cut;
 	const char *how;
-	unsigned cuts, opened_rw, checked;
+	unsigned cuts, opened_rw, with_log, checked;
 } t;
 
 static uint64_t rnd(void)
@@ -243,9 +243,22 @@ static void broken(const char *what, const char *why)
 	fail_msg("cut at record %zu of %zu (%s): %s: %s", t.cut, t.n_records, t.how, what, why);
 }
 
+/* Whether a copy of the superblock names a log, whose content counts. */
+static bool has_log(void)
+{
+	for (unsigned i = 0; super_mirror_physical(i) < IMAGE_BYTES; i++) {
+		const struct btrfs_super_block *sb =
+			(const void *)(t.disk.bytes + super_mirror_physical(i));
+
+		if (GET(sb, magic) == BTRFS_MAGIC && GET(sb, log_root))
+			return true;
+	}
+	return false;
+}
+
 static void look(size_t began, bool with_check)
 {
-	bool rw = t.cuts % 4 == 0;
+	bool log = has_log(), rw = log || t.cuts % 4 == 0;
 	struct fsc_open_options opt = {.read_only = !rw, .cache_bytes = 8u << 20};
 	struct fsc_volume *vol;
 	int ret;
@@ -262,6 +275,7 @@ static void look(size_t began, bool with_check)
 		broken("content", crash_work_why(t.work));
 	fsc_volume_close(t.thread, vol);
 	t.opened_rw += rw;
+	t.with_log += log;
 	/* What it did to the disk when it was opened for writing must be right as well. */
 	if (rw && with_check && !crash_btrfs_check(t.disk.path))
 		broken("btrfs check after it was opened for writing", "see above");
@@ -352,8 +366,8 @@ static void all_cuts(void)
 	do
 		one_pass(percent, check_percent, end);
 	while (t.cuts < want && now() < end);
-	printf("# %zu records, %u cuts, %u opened for writing, %u checked\n", t.n_records - t.first,
-		t.cuts, t.opened_rw, t.checked);
+	printf("# %zu records, %u cuts, %u opened for writing, %u with a log, %u checked\n",
+		t.n_records - t.first, t.cuts, t.opened_rw, t.with_log, t.checked);
 	assert_true(t.cuts >= want);
 }
 
@@ -432,6 +446,12 @@ static void test_crash_small_nodes_loses_nothing_acknowledged(void **state)
 {
 	(void)state;
 	crash_volume("-n 4096 -O ^no-holes --csum xxhash -m single");
+}
+
+static void test_crash_small_nodes_with_a_log_loses_nothing_acknowledged(void **state)
+{
+	(void)state;
+	crash_volume("-n 4096 --csum xxhash -m single");
 }
 
 static void test_crash_mixed_volume_loses_nothing_acknowledged(void **state)
@@ -559,6 +579,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_crash_default_volume_loses_nothing_acknowledged),
 		cmocka_unit_test(test_crash_small_nodes_loses_nothing_acknowledged),
+		cmocka_unit_test(test_crash_small_nodes_with_a_log_loses_nothing_acknowledged),
 		cmocka_unit_test(test_crash_mixed_volume_loses_nothing_acknowledged),
 		cmocka_unit_test(test_crash_in_a_long_truncation_leaves_a_file_without_gaps),
 	};

@@ -237,6 +237,7 @@ static void test_nodatacow_older_than_a_snapshot_is_copied(void **state)
 	model_write(&m, 0, 100000, BYTES_RANDOM, 1);
 	model_sync(&m);
 	at = first_logical(&m);
+	assert_int_equal(fsc_sync_all(&w.ctx, w.vol), 0);
 	m.inode->subvol->root.last_snapshot = txn_running_id(&w.vol->w->txns) - 1;
 	model_write(&m, 0, 50000, BYTES_RANDOM, 2);
 	model_sync(&m);
