@@ -17,7 +17,9 @@
 #include "fscore/file/inode_write.h"
 #include "fscore/file/log_note.h"
 #include "fscore/file/name_items.h"
+#include "fscore/file/orphan.h"
 #include "fscore/file/subvol.h"
+#include "fscore/file/writeback.h"
 #include "fscore/file/xattr.h"
 #include "fscore/format/csum.h"
 #include "fscore/tree/leaf.h"
@@ -481,20 +483,26 @@ static int find_name(struct fsc_ctx *ctx, struct fsc_inode *dir, const char *nam
 	return ret == -ENOENT ? -EUCLEAN : ret;
 }
 
-/* What the log can't say of a name that goes: that its inode keeps another. */
-static void check_loggable(struct txn_handle *h, struct fsc_inode *inode)
+static bool has_other_names(struct fsc_inode *inode)
 {
 	bool has_others;
 
 	short_lock(&inode->attr_lock);
 	has_others = inode->attr.nlink != 1;
 	short_unlock(&inode->attr_lock);
-	if (has_others)
+	return has_others;
+}
+
+/* What the log can't say of a name that goes: that its inode keeps another. */
+static void check_loggable(struct txn_handle *h, struct fsc_inode *inode)
+{
+	if (has_other_names(inode))
 		log_forbid(h);
 }
 
 /* An inode has lost a name: it may have been its last. */
-static int name_lost(struct txn_handle *h, struct fsc_inode *inode, struct fsc_time now)
+static int name_lost(
+	struct txn_handle *h, struct fsc_inode *inode, struct fsc_time now, bool has_orphan)
 {
 	bool last;
 
@@ -506,15 +514,23 @@ static int name_lost(struct txn_handle *h, struct fsc_inode *inode, struct fsc_t
 	short_unlock(&inode->attr_lock);
 	if (last) {
 		log_gone(h, inode);
-		return inode_delete(h, inode);
+		if (!has_orphan)
+			return inode_delete(h, inode);
+		inode_leave_to_flusher(h, inode);
+		return 0;
 	}
 	inode_mark_dirty(h, inode);
 	return 0;
 }
 
+/*
+ * Without waiting, what may delete an inode can't be done here: its items' places can't all be
+ * prepared. It becomes an orphan, with its name's going, and is left to the flusher.
+ */
 static int remove_locked(struct fsc_ctx *ctx, struct fsc_inode *dir, const struct found_name *f)
 {
-	struct btrfs_key places[NAME_PLACES];
+	bool leaves = (ctx->flags & FSC_NOWAIT) && !has_other_names(f->inode);
+	struct btrfs_key places[NAME_PLACES + 1];
 	struct fsc_time now = time_now();
 	struct txn_handle h;
 	bool changed = false;
@@ -524,16 +540,19 @@ static int remove_locked(struct fsc_ctx *ctx, struct fsc_inode *dir, const struc
 		return ret;
 	check_loggable(&h, f->inode);
 	name_places(&f->ref, places);
-	ret = tree_prepare(&h.w, &dir->subvol->root, places, NAME_PLACES);
+	places[NAME_PLACES] = orphan_key(f->inode->ino);
+	ret = tree_prepare(&h.w, &dir->subvol->root, places, NAME_PLACES + leaves);
 	if (!ret) {
 		changed = true;
 		ret = name_remove(&h.w, dir->subvol, &f->ref);
+		if (!ret && leaves)
+			ret = orphan_add_prepared(&h, dir->subvol, f->inode->ino);
 		tree_unlock_write(&dir->subvol->root);
 	}
 	if (!ret) {
 		log_name(&h, LOG_NAME_REMOVED, dir->subvol, &f->ref);
 		dir_changed(&h, dir, f->ref.len, -1, now);
-		ret = name_lost(&h, f->inode, now);
+		ret = name_lost(&h, f->inode, now, leaves);
 	}
 	if (ret)
 		return end_failed(&h, ret, changed);
@@ -541,10 +560,7 @@ static int remove_locked(struct fsc_ctx *ctx, struct fsc_inode *dir, const struc
 	return 0;
 }
 
-/*
- * What may delete an inode takes several steps that can't all be prepared together: it is not
- * tried without waiting.
- */
+/* It is not tried without waiting. */
 static int needs_to_wait(struct fsc_ctx *ctx)
 {
 	if (!(ctx->flags & FSC_NOWAIT))
@@ -612,7 +628,8 @@ static int remove_name(struct fsc_ctx *ctx, struct fsc_inode *dir, const char *n
 	int ret = check_change(dir, name, name_len);
 	bool again;
 
-	if (!ret)
+	/* The flusher, to which it would be left, has enough to do at times. */
+	if (!ret && (ctx->flags & FSC_NOWAIT) && flusher_is_behind(dir->subvol->vol))
 		ret = needs_to_wait(ctx);
 	again = !ret;
 
@@ -741,7 +758,7 @@ static int rename_attrs(struct txn_handle *h, struct rename *r)
 		return 0;
 	}
 	dir_changed(h, r->to_dir, 0, 1, now);
-	return name_lost(h, r->to.inode, now);
+	return name_lost(h, r->to.inode, now, false);
 }
 
 static int rename_locked(struct fsc_ctx *ctx, struct rename *r)

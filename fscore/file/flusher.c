@@ -30,6 +30,7 @@
 #define DIRTY_AGE_NS  5000000000u
 #define DELETE_BATCH  200u /* items of a dead inode in one transaction */
 #define DEAD_RETRY_NS 500000000u
+#define MANY_DEAD     256u
 
 /* What putting a piece in the trees may need; it takes far less, a few of PROMISED_LEAST. */
 #define PIECE_ITEMS    8u
@@ -84,11 +85,25 @@ void flusher_note(struct fsc_inode *inode, bool urgent)
 void flusher_delete(struct fsc_inode *inode)
 {
 	struct fs_writing *fw = inode->subvol->vol->w;
+	bool first;
 
 	short_lock(&fw->lock);
+	first = TAILQ_EMPTY(&fw->dead_inodes);
 	TAILQ_INSERT_TAIL(&fw->dead_inodes, inode, dead_link);
+	fw->n_dead++;
 	short_unlock(&fw->lock);
-	fsc_thread_wake(fw->flusher_thread);
+	if (first)
+		fsc_thread_wake(fw->flusher_thread);
+}
+
+bool flusher_is_behind(struct fsc_volume *vol)
+{
+	bool behind;
+
+	short_lock(&vol->w->lock);
+	behind = vol->w->n_dead >= MANY_DEAD;
+	short_unlock(&vol->w->lock);
+	return behind;
 }
 
 /*
@@ -672,8 +687,10 @@ static struct fsc_inode *pick_dead(struct flusher *f)
 
 	short_lock(&f->fw->lock);
 	inode = TAILQ_FIRST(&f->fw->dead_inodes);
-	if (inode)
+	if (inode) {
 		TAILQ_REMOVE(&f->fw->dead_inodes, inode, dead_link);
+		f->fw->n_dead--;
+	}
 	short_unlock(&f->fw->lock);
 	return inode;
 }

@@ -90,6 +90,7 @@ struct fs_writing {
 		*written_waiters;      /* wait until the flusher has written so much, or all */
 	struct subvol *new_subvols;    /* whose orphans have not been looked at */
 	struct inode_list dead_inodes; /* whose items are to be deleted; each is referenced */
+	size_t n_dead;
 
 	/* the flusher */
 	pthread_t flusher;

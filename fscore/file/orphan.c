@@ -13,7 +13,7 @@
 #define DELETE_NOW_ITEMS 100u
 #define DELETE_NOW_BYTES (4u << 20)
 
-static struct btrfs_key orphan_key(uint64_t ino)
+struct btrfs_key orphan_key(uint64_t ino)
 {
 	return key_make(BTRFS_ORPHAN_OBJECTID, BTRFS_ORPHAN_ITEM_KEY, ino);
 }
@@ -23,6 +23,18 @@ int orphan_add(struct txn_handle *h, struct subvol *sv, uint64_t ino)
 	struct btrfs_key key = orphan_key(ino);
 	struct tree_path path = PATH_INIT;
 	int ret = tree_search_modify(&h->w, &sv->root, &key, 0, &path);
+
+	if (ret == 1)
+		path_insert_item(&h->w, &path, &key, 0);
+	path_release(&path);
+	return MIN(ret, 0);
+}
+
+int orphan_add_prepared(struct txn_handle *h, struct subvol *sv, uint64_t ino)
+{
+	struct btrfs_key key = orphan_key(ino);
+	struct tree_path path = PATH_INIT;
+	int ret = tree_search_prepared(&h->w, &sv->root, &key, 0, &path);
 
 	if (ret == 1)
 		path_insert_item(&h->w, &path, &key, 0);
@@ -63,24 +75,24 @@ int inode_delete(struct txn_handle *h, struct fsc_inode *inode)
 	bool done = false;
 	int ret = 0;
 
-	/*
-	 * On a loop thread a step could lack a block when others have changed already: the
-	 * orphan's place is prepared with the name's.
-	 */
-	if (!(h->w.ctx->flags & FSC_NOWAIT) && can_go_now(inode)) {
+	if (can_go_now(inode)) {
 		dirty_discard(inode, 0);
 		ret = inode_items_delete(h, inode, DELETE_NOW_ITEMS, &done);
 	}
 	if (ret || done)
 		return ret;
 	ret = orphan_add(h, inode->subvol, inode->ino);
-	if (!ret) {
-		/* The item, as far as it is still there, says that there are no links. */
-		inode_mark_dirty(h, inode);
-		fsc_inode_ref(inode);
-		flusher_delete(inode);
-	}
+	if (!ret)
+		inode_leave_to_flusher(h, inode);
 	return ret;
+}
+
+void inode_leave_to_flusher(struct txn_handle *h, struct fsc_inode *inode)
+{
+	/* The item, as far as it is still there, says that there are no links. */
+	inode_mark_dirty(h, inode);
+	fsc_inode_ref(inode);
+	flusher_delete(inode);
 }
 
 /* The next orphan after ino. 1: there is none. */

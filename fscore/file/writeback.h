@@ -53,6 +53,8 @@ void flusher_write_all(struct fsc_ctx *ctx, struct fsc_volume *vol);
 
 /* An inode without names: its items are deleted in the background. Takes over a reference. */
 void flusher_delete(struct fsc_inode *inode);
+/* Whether so many are waiting for that, that those who can should delete themselves. */
+bool flusher_is_behind(struct fsc_volume *vol);
 
 /* A subvolume has been read in: the flusher looks for orphans in it. */
 void flusher_new_subvol(struct subvol *sv);

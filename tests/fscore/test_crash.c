@@ -9,7 +9,7 @@
  * BYRE_CRASH_CUTS      how many cuts for each volume (1,000)
  * BYRE_CRASH_CHECKS    how many of these btrfs check sees, beside those around
  *                      superblocks and flushes (100)
- * BYRE_CRASH_SECONDS   the most that one volume may take (120); too few cuts fail
+ * BYRE_CRASH_SECONDS   the most that one volume may take (240); too few cuts fail
  * BYRE_CRASH_SEED      another workload
  */
 #include <setjmp.h>
@@ -359,7 +359,7 @@ static void all_cuts(void)
 {
 	unsigned long want = setting("BYRE_CRASH_CUTS", 1000);
 	unsigned long checks = setting("BYRE_CRASH_CHECKS", 100);
-	time_t end = now() + (time_t)setting("BYRE_CRASH_SECONDS", 120);
+	time_t end = now() + (time_t)setting("BYRE_CRASH_SECONDS", 240);
 	unsigned percent = (unsigned)MIN(100, 1 + want * 100 / (t.n_records - t.first + 1));
 	unsigned check_percent = (unsigned)MIN(100, checks * 100 / (want + 1));
 
