@@ -152,6 +152,9 @@ static int peek_attr(struct listing *l, uint64_t ino, struct fsc_attr *attr)
 	struct btrfs_key key = key_make(ino, BTRFS_INODE_ITEM_KEY, 0);
 	int ret;
 
+	/* Items are written at commits. */
+	if (l->dir->subvol->vol->w && inode_peek_attr(l->dir->subvol, ino, attr))
+		return 0;
 	l->looked_for = ino;
 	if (ino == l->unreadable)
 		return 1;

@@ -314,6 +314,21 @@ int inode_get(struct fsc_ctx *ctx, struct subvol *sv, uint64_t ino, struct fsc_i
 	return 0;
 }
 
+bool inode_peek_attr(struct subvol *sv, uint64_t ino, struct fsc_attr *attr)
+{
+	struct inode_shard *shard = shard_of(sv, ino);
+	struct fsc_inode *inode;
+
+	short_lock(&shard->lock);
+	inode = *bucket_of(shard, sv, ino);
+	while (inode && (inode->ino != ino || inode->subvol != sv))
+		inode = inode->next;
+	if (inode)
+		fsc_inode_attr(inode, attr);
+	short_unlock(&shard->lock);
+	return inode;
+}
+
 static bool is_unlinked(struct fsc_inode *inode)
 {
 	bool unlinked;

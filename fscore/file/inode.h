@@ -96,6 +96,9 @@ static inline uint64_t inode_size(struct fsc_inode *inode)
 	return size;
 }
 
+/* The attributes of an inode that is in memory: the item may be older. False: it is not. */
+bool inode_peek_attr(struct subvol *sv, uint64_t ino, struct fsc_attr *attr);
+
 /* As fsc_inode_get(), by subvolume, without generation. -ENOENT. */
 int inode_get(struct fsc_ctx *ctx, struct subvol *sv, uint64_t ino, struct fsc_inode **out);
 

@@ -191,10 +191,44 @@ static void test_readdir_stub_is_as_in_lookup(void **state)
 	writing_end();
 }
 
+/* ------------------------------------------------------------- attributes in memory */
+
+static bool take_size(void *arg, const struct fsc_dirent *e)
+{
+	if (e->attr && S_ISREG(e->attr->mode))
+		*(uint64_t *)arg = e->attr->size_bytes;
+	return true;
+}
+
+/* What was written is listed as it is, before and after it has been flushed and committed. */
+static void test_listing_has_the_latest_attributes(void **state)
+{
+	uint64_t size = 0;
+	struct model m;
+	bool eof;
+
+	(void)state;
+	writing_make("");
+	model_create(&m, w.root, "f", 300000);
+	model_sync(&m);
+	for (unsigned i = 1; i <= 3; i++) {
+		model_write(&m, 0, i * 1000, BYTES_RANDOM, i);
+		assert_int_equal(fsc_readdir(&w.ctx, w.root, 0, UINT64_MAX, FSC_READDIR_ATTR,
+					 take_size, &size, &eof),
+			0);
+		assert_int_equal(size, i * 1000);
+		if (i == 1)
+			model_sync(&m);
+	}
+	model_free(&m);
+	writing_end();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_readdir_stub_is_as_in_lookup),
+		cmocka_unit_test(test_listing_has_the_latest_attributes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
