@@ -447,6 +447,35 @@ static void every_cookie_resumes(void)
 	}
 }
 
+/*
+ * Programs may seek anywhere, and Linux takes BAD_COOKIE for the end: whatever the
+ * cookie below an entry's own, that entry is listed.
+ */
+static void cookies_in_between(void)
+{
+	struct probe_fh dir = path_fh(conn_open(), "links");
+	struct page_size all = {false, 4096, 4096};
+	struct listing *l = listing_new();
+	uint64_t before = 0;
+
+	want_stat("READDIR", list_all(conn_open(), &dir, &all, l), NFS3_OK);
+	for (size_t i = 0; i < l->count; before = l->entries[i++].cookie) {
+		uint64_t low = before + 1, high = l->entries[i].cookie - 1;
+
+		for (unsigned k = 0; k < 2 && low <= high; k++) {
+			struct page_size rest = {k, 4096, 4096};
+			struct listing *part = listing_new();
+
+			part->cookie = k ? high : low;
+			probe_trying("cookie 0x%lx", part->cookie);
+			memcpy(part->verifier, l->verifier, sizeof(part->verifier));
+			want_stat("page", list_all(conn_open(), &dir, &rest, part), NFS3_OK);
+			WANT(part->count == l->count - i, "%zu names instead of %zu", part->count,
+				l->count - i);
+		}
+	}
+}
+
 /* Past the end: nothing more, or a cookie that means nothing. */
 static void cookie_past_the_end(void)
 {
@@ -552,6 +581,7 @@ const struct probe_case probe_dir_cases[] = {
 	{"readdir_p06_zero_verifier", zero_verifier},
 	{"readdir_p06_unknown_verifier", unknown_verifier},
 	{"readdir_every_cookie_resumes", every_cookie_resumes},
+	{"readdir_cookies_in_between", cookies_in_between},
 	{"readdir_cookie_past_the_end", cookie_past_the_end},
 	{"readdir_p09_restart_from_zero", restart_from_zero},
 	{"readdir_p08_listing_ends", listing_ends},

@@ -143,7 +143,10 @@ static int put_all(struct listing *l, uint64_t cookie, uint64_t bound, bool *eof
 	return ret;
 }
 
-/* Finds the bound of this listing, and refuses cookies that we never gave. */
+/*
+ * Finds the bound of this listing, and refuses cookies that can't be. Those between
+ * ours are good: programs seek to any number, and Linux takes BAD_COOKIE for the end.
+ */
 static int find_bound(struct request *req, uint64_t *bound)
 {
 	const struct nfs3_readdir_args *a = &req->args.nfs3.readdir;
@@ -154,7 +157,7 @@ static int find_bound(struct request *req, uint64_t *bound)
 		return ret;
 	}
 	*bound = wire_load_u64(a->verf);
-	if (a->cookie < COOKIE_DOT || a->cookie >= INDEX_END + COOKIE_SHIFT || *bound >= INDEX_END)
+	if (a->cookie >= INDEX_END + COOKIE_SHIFT || *bound >= INDEX_END)
 		return -SRV_EBADCOOKIE;
 	return 0;
 }

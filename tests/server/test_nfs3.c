@@ -317,9 +317,28 @@ static void test_readdir_ends_where_it_began(void **state)
 	world_end(w);
 }
 
+/* A program may seek anywhere in a directory. */
+static void test_readdir_cookies_before_the_first_list_all(void **state)
+{
+	struct world *w = world_begin(exports, 0);
+	struct fsc_inode *d = fake_make(fake_root(5), "d", S_IFDIR | 0755);
+	struct page all, p;
+
+	(void)state;
+	fill_dir(d, 10);
+	all = read_page(w, d, 0, no_verf, 60000, 60000, false, NULL);
+	assert_int_equal(all.n, 12);
+	for (uint64_t cookie = 1; cookie <= 2; cookie++) {
+		p = read_page(w, d, cookie, all.verf, 60000, 60000, cookie % 2, NULL);
+		assert_int_equal(p.stat, NFS3_OK);
+		assert_true(p.eof && p.n == all.n);
+	}
+	world_end(w);
+}
+
 static void test_readdir_impossible_cookies_are_bad(void **state)
 {
-	static const uint64_t bad[] = {1, 2, 1ull << 63, UINT64_MAX, (1ull << 62) + 3};
+	static const uint64_t bad[] = {1ull << 63, UINT64_MAX, (1ull << 62) + 3};
 	static const uint8_t verf[8] = {0xff};
 	struct world *w = world_begin(exports, 0);
 	struct page p;
@@ -701,6 +720,7 @@ int main(void)
 		cmocka_unit_test(test_readdir_every_size_lists_each_name_once),
 		cmocka_unit_test(test_readdir_first_entry_too_big_is_toosmall),
 		cmocka_unit_test(test_readdir_ends_where_it_began),
+		cmocka_unit_test(test_readdir_cookies_before_the_first_list_all),
 		cmocka_unit_test(test_readdir_impossible_cookies_are_bad),
 		cmocka_unit_test(test_readdirplus_subvolume_is_a_mount_point),
 		cmocka_unit_test(test_access_follows_mode_and_read_only),
