@@ -480,6 +480,9 @@ struct fsc_stats {
 	uint64_t commit_ns_sum, commit_ns_max; /* from the beginning until it was on disk */
 	/* How long changes had to wait meanwhile: the next transaction could not be joined. */
 	uint64_t commit_closed_ns_sum, commit_closed_ns_max;
+	uint64_t log_writes, log_syncs; /* and those for whom they made something durable */
+	uint64_t log_blocks;
+	uint64_t log_ns_sum;
 };
 
 /* Never waits. */

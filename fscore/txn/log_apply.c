@@ -227,7 +227,7 @@ static int cover_index(struct apply *a, uint64_t dir, uint64_t index)
 {
 	struct btrfs_dir_log_item item;
 	struct btrfs_key key;
-	uint64_t end;
+	uint64_t end = 0;
 	int ret = range_before(a, dir, index, &key, &end);
 
 	if (ret < 0 || (ret == 0 && end >= index))

@@ -243,6 +243,7 @@ static void note_round(struct txns *txns, const struct txn *txn, const struct cu
 		MAX(cut->n_waiters + txn->log.n_waiters, txns->log_expected_waiters * 7 / 8);
 	txns->last_log_ns = clock_now_ns();
 	txns->stats.log_waiters += cut->n_waiters;
+	txns->stats.log_ns_sum += ns;
 	short_unlock(&txns->lock);
 }
 

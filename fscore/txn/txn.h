@@ -125,6 +125,7 @@ struct txn_stats {
 	uint64_t log_writes;
 	uint64_t log_blocks_written;
 	uint64_t log_waiters; /* whom log writes have served */
+	uint64_t log_ns_sum;
 	uint64_t blocks_written;
 	uint64_t closed_ns_max; /* the longest that joins were closed */
 	uint64_t commit_ns_max;

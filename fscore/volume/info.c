@@ -171,6 +171,10 @@ static void commit_stats(struct fsc_volume *vol, struct fsc_stats *out)
 	out->commit_ns_max = st.commit_ns_max;
 	out->commit_closed_ns_sum = st.closed_ns_sum;
 	out->commit_closed_ns_max = st.closed_ns_max;
+	out->log_writes = st.log_writes;
+	out->log_syncs = st.log_waiters;
+	out->log_blocks = st.log_blocks_written;
+	out->log_ns_sum = st.log_ns_sum;
 }
 
 void fsc_stats(struct fsc_volume *vol, struct fsc_stats *out)

@@ -233,6 +233,18 @@ static json_t *commits_json(const struct fsc_stats *st)
 	return o;
 }
 
+static json_t *log_json(const struct fsc_stats *st)
+{
+	json_t *o = json_object();
+	double n = st->log_writes ? (double)st->log_writes : 1;
+
+	set_u64(o, "count", st->log_writes);
+	set_u64(o, "syncs", st->log_syncs);
+	set_u64(o, "blocks", st->log_blocks);
+	set_us(o, "mean_us", (double)st->log_ns_sum / n);
+	return o;
+}
+
 static void add_fscore(json_t *top, const struct daemon *d)
 {
 	json_t *caches = json_object(), *device = json_object();
@@ -251,6 +263,7 @@ static void add_fscore(json_t *top, const struct daemon *d)
 	json_object_set_new(top, "caches", caches);
 	json_object_set_new(top, "device", device);
 	json_object_set_new(top, "commits", commits_json(&st));
+	json_object_set_new(top, "log_writes", log_json(&st));
 }
 
 char *ctl_stats(struct daemon *d)
