@@ -573,6 +573,33 @@ static void test_many_notes_that_nobody_wants_are_dropped(void **state)
 	end(&b, false);
 }
 
+/* The log can't be written once: the commit makes durable what was promised, and then there is a log again. */
+static void test_log_that_is_not_written_is_a_commit(void **state)
+{
+	static const enum io_op ops[] = {IO_FLUSH, IO_WRITE};
+
+	(void)state;
+	for (unsigned i = 0; i < ARRAY_SIZE(ops); i++) {
+		struct base b = begin("");
+		struct fault_rule rule = {.action = FAULT_ERROR, .count = 1, .error = -EIO};
+
+		fsc_inode_put(make_file(b.dir, "logged"));
+		sync_names();
+		assert_int_equal(stats().commits, b.before.commits);
+		rule.op[ops[i]] = true;
+		assert_int_equal(dev_fault_add(w.fault, &rule), 0);
+		assert_int_equal(do_unlink(b.dir, "one"), 0);
+		fsc_inode_put(make_file(b.dir, "committed"));
+		sync_names();
+		assert_int_equal(stats().commits, b.before.commits + 1);
+		dev_fault_clear(w.fault);
+		b.before = stats();
+		fsc_inode_put(make_file(b.dir, "logged-again"));
+		sync_names();
+		end(&b, true);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -590,6 +617,7 @@ int main(void)
 		cmocka_unit_test(test_links_and_moved_directories_are_committed),
 		cmocka_unit_test(test_without_no_holes_all_is_committed),
 		cmocka_unit_test(test_many_notes_that_nobody_wants_are_dropped),
+		cmocka_unit_test(test_log_that_is_not_written_is_a_commit),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
