@@ -816,16 +816,21 @@ static void idle_done(struct fsc_msg *msg)
 	container_of(msg, struct idle_wait, waiter.msg)->done = true;
 }
 
+static void add_written_waiter(struct fs_writing *fw, struct dirty_waiter *w, uint64_t bytes)
+{
+	short_lock(&fw->lock);
+	w->until_bytes = bytes == UINT64_MAX ? bytes : fw->gone_bytes + bytes;
+	w->next = fw->written_waiters;
+	fw->written_waiters = w;
+	short_unlock(&fw->lock);
+	fsc_thread_wake(fw->flusher_thread);
+}
+
 static void wait_written(struct fsc_ctx *ctx, struct fs_writing *fw, uint64_t bytes)
 {
 	struct idle_wait w = {.waiter = {.thread = ctx->thread, .msg.fn = idle_done}};
 
-	short_lock(&fw->lock);
-	w.waiter.until_bytes = bytes == UINT64_MAX ? bytes : fw->gone_bytes + bytes;
-	w.waiter.next = fw->written_waiters;
-	fw->written_waiters = &w.waiter;
-	short_unlock(&fw->lock);
-	fsc_thread_wake(fw->flusher_thread);
+	add_written_waiter(fw, &w.waiter, bytes);
 	while (!w.done)
 		fsc_thread_wait(ctx->thread);
 }

@@ -250,11 +250,9 @@ static void finish_read(struct meta_read *mr, int error)
 	waiters = b->waiters;
 	b->waiters = NULL;
 	/* Its place may have been taken by a new block meanwhile (meta_create()). */
-	if (b->state == MBLOCK_FAILED)
-		error = b->error;
-	else if (error)
+	if (b->state != MBLOCK_FAILED && error)
 		doom_locked(mc, shard, b, error);
-	else
+	else if (b->state != MBLOCK_FAILED)
 		b->state = MBLOCK_VALID;
 	/* A waiter's reference; the shard's lock is what keeps the count honest. */
 	for (struct meta_waiter *w = waiters; w; w = w->next)

@@ -362,10 +362,10 @@ static struct replay_entry *entry_start(
  */
 static struct origin_part *part_to_cut(struct holding *h)
 {
-	struct origin_part *part, *best = TAILQ_FIRST(&h->parts);
+	struct origin_part *best = TAILQ_FIRST(&h->parts);
 	unsigned looked = 0;
 
-	TAILQ_FOREACH(part, &h->parts, link) {
+	for (struct origin_part *part = best; part; part = TAILQ_NEXT(part, link)) {
 		if (part->origin->all_received) {
 			best = part;
 			break;

@@ -144,7 +144,7 @@ static void test_what_is_read_is_repaired(void **state)
 			assert_true(stats.csum_errors > n / 2);
 		}
 		printf("# pass %u: %llu bad copies, %llu repaired\n", passes,
-			(unsigned long long)(stats.meta_errors + stats.csum_errors),
+			(unsigned long long)stats.meta_errors + stats.csum_errors,
 			(unsigned long long)stats.repaired);
 		writing_shut();
 	} while (stats.meta_errors + stats.csum_errors);
