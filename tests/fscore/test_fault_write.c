@@ -9,7 +9,7 @@
  * BYRE_FAULT_ONLY     tests whose names are like this pattern
  * BYRE_FAULT_FIRST    the first request or allocation to fail (0)
  * BYRE_FAULT_STEP     tries every Nth request (1), and every 5 Nth allocation
- * BYRE_FAULT_SECONDS  the most that one test may take (45): those that it would not come
+ * BYRE_FAULT_SECONDS  the most that one test may take (20): those that it would not come
  *                     to are left out evenly, and that is said
  */
 #include <setjmp.h>
@@ -298,7 +298,7 @@ static double seconds_since(const struct timespec *begin)
 /* Each of n in turn; or as many as there is time for, evenly. */
 static void run_each(struct plan *p, uint64_t n, unsigned long step)
 {
-	double limit = (double)setting("BYRE_FAULT_SECONDS", 45);
+	double limit = (double)setting("BYRE_FAULT_SECONDS", 20);
 	unsigned long tried = 0;
 	struct timespec begin;
 
