@@ -589,7 +589,7 @@ static int place_piece(struct flusher *f, struct piece *p)
 static void start_piece(struct flusher *f, struct piece *p)
 {
 	struct chunk_place place;
-	int ret = place_piece(f, p);
+	int ret = fs_writable(f->vol) ? place_piece(f, p) : -EROFS;
 
 	if (!ret && p->form != PIECE_INLINE) {
 		ret = chunk_map_lookup(&f->vol->chunks, p->logical, &place);

@@ -171,6 +171,8 @@ static int read_inode(struct fsc_ctx *ctx, struct fsc_inode *inode)
 		attr->has_acl = may_have_acl(&path, ino);
 		inode->type = attr->mode & S_IFMT;
 		inode->flags = GET(item, flags);
+		/* It may not be on disk yet: the inode can have been evicted in between. */
+		inode->last_txn = GET(item, transid);
 		inode->disk_size = attr->size_bytes;
 		inode->used_bytes = GET(item, nbytes);
 		/* Unlinked, and waiting for the cleaner. */

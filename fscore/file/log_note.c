@@ -92,17 +92,6 @@ void log_extent(struct txn_handle *h, struct fsc_inode *inode, uint64_t start, u
 	log_note_add(h, note);
 }
 
-void log_cut(struct txn_handle *h, struct fsc_inode *inode, uint64_t from, uint64_t end)
-{
-	struct log_note *note = create(h, LOG_CUT, inode, 0);
-
-	if (!note)
-		return;
-	note->range.start = from;
-	note->range.end = MAX(from, end);
-	log_note_add(h, note);
-}
-
 void log_csums(struct txn_handle *h, struct fsc_inode *inode, uint64_t logical, const void *csums,
 	unsigned n)
 {

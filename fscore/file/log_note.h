@@ -26,9 +26,6 @@ void log_name(
 void log_extent(struct txn_handle *h, struct fsc_inode *inode, uint64_t start, uint64_t end,
 	const void *item, uint32_t item_bytes, const void *more, uint32_t more_bytes);
 
-/* The file has nothing any more from `from` on; up to `end` it may have had something. */
-void log_cut(struct txn_handle *h, struct fsc_inode *inode, uint64_t from, uint64_t end);
-
 /* These are the checksums of n sectors of data. */
 void log_csums(struct txn_handle *h, struct fsc_inode *inode, uint64_t logical, const void *csums,
 	unsigned n);

@@ -110,16 +110,6 @@ static void top_up(struct fsc_volume *vol, struct promises *p)
 		p->size_bytes = full;
 }
 
-static uint64_t disk_size(struct fsc_inode *inode)
-{
-	uint64_t size;
-
-	short_lock(&inode->attr_lock);
-	size = inode->disk_size;
-	short_unlock(&inode->attr_lock);
-	return size;
-}
-
 /* Drops what lies behind the new end, in as many transactions as it takes. */
 static int drop_behind(
 	struct fsc_ctx *ctx, struct fsc_inode *inode, uint64_t size, struct promises *p)
@@ -136,6 +126,8 @@ static int drop_behind(
 		p->size_bytes = 0;
 		if (ret)
 			return ret;
+		/* What is gone behind a place the log can't say: the file might grow again. */
+		log_forbid(&h);
 		ret = extents_drop(&h, inode, start, UINT64_MAX - vol->geo.sector_bytes + 1,
 			TRUNCATE_ITEMS, &dropped, &left_end, &done);
 		/* The new end may still lie behind all that has been written. */
@@ -149,8 +141,6 @@ static int drop_behind(
 		 * After each batch the end on disk is where what is still there ends: without
 		 * no-holes, a file has items for all that is before it.
 		 */
-		log_cut(&h, inode, done ? start : MAX(start, left_end),
-			align_up(disk_size(inode), vol->geo.sector_bytes));
 		set_disk_size(&h, inode, done ? size : MIN(inode->disk_size, left_end), dropped);
 		p->size_bytes = txn_end_keeping(&h);
 		txn_throttle_wait(ctx, &vol->w->txns);

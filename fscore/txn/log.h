@@ -60,7 +60,6 @@ enum log_kind {
 	LOG_NAME_REMOVED,
 	LOG_XATTRS, /* some of the inode's have changed */
 	LOG_EXTENT, /* a file has a new extent */
-	LOG_CUT,    /* a file has nothing behind a place any more */
 	LOG_CSUMS,  /* of data */
 };
 

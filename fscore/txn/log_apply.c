@@ -337,22 +337,6 @@ static int apply_extent(struct apply *a, const struct log_note *note)
 	return ret ? ret : MIN(put_item(a, &key, note->data, note->bytes), 0);
 }
 
-/* A hole says that what the subvolume has there is gone, should the file have grown again. */
-static int apply_cut(struct apply *a, const struct log_note *note)
-{
-	struct btrfs_file_extent_item fi = {.type = BTRFS_FILE_EXTENT_REG};
-	struct btrfs_key key = key_make(note->ino, BTRFS_EXTENT_DATA_KEY, note->range.start);
-	uint64_t hole = note->range.end - note->range.start;
-	int ret = drop_range(a, note->ino, note->range.start, UINT64_MAX);
-
-	if (ret || !hole)
-		return ret;
-	PUT(&fi, generation, a->w->generation);
-	PUT(&fi, ram_bytes, hole);
-	PUT(&fi, num_bytes, hole);
-	return MIN(put_item(a, &key, &fi, (uint32_t)sizeof(fi)), 0);
-}
-
 /* -------------------------------------------------------------------------------- all */
 
 enum pass {
@@ -381,7 +365,7 @@ static int apply_change(struct apply *a, const struct log_note *note)
 		return ret;
 	if (note->kind == LOG_XATTRS)
 		return copy_xattrs(a, note);
-	return note->kind == LOG_EXTENT ? apply_extent(a, note) : apply_cut(a, note);
+	return apply_extent(a, note);
 }
 
 static int apply_one(struct apply *a, const struct log_note *note, enum pass pass)
@@ -395,7 +379,6 @@ static int apply_one(struct apply *a, const struct log_note *note, enum pass pas
 	case LOG_NAME_REMOVED:
 	case LOG_XATTRS:
 	case LOG_EXTENT:
-	case LOG_CUT:
 	case LOG_CSUMS:
 		break;
 	}

@@ -217,7 +217,7 @@ static enum todo take_cut(struct txns *txns, struct txn *txn, struct cut *cut, u
 	enum todo todo = TODO_NOTHING;
 
 	short_lock(&txns->lock);
-	if (log->waiters) {
+	if (log->waiters && !txns->error) {
 		uint64_t now = clock_now_ns(), due = due_ns(txns, log);
 
 		if (due > now) {

@@ -254,11 +254,18 @@ static void free_dead(struct log_trees *l)
 
 void log_trees_destroy(struct log_trees *l)
 {
+	bool failed;
+
 	if (!l)
 		return;
+	short_lock(&l->txns->lock);
+	failed = l->txns->error;
+	short_unlock(&l->txns->lock);
 	drop_dirty(l);
-	free_dead(l);
-	for (size_t i = 0; i < l->live.n_places; i++)
+	/* After an abort the log is what the disk has: nothing may come to its place. */
+	if (!failed)
+		free_dead(l);
+	for (size_t i = 0; i < l->live.n_places && !failed; i++)
 		if (l->live.places[i])
 			space_free_unused(l->txns->config.space, l->live.places[i], node_bytes(l));
 	while (l->trees) {

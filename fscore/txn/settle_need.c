@@ -86,8 +86,11 @@ int txn_settle_prepare(struct txn_handle *h)
 	uint64_t bytes = likely_bytes(h->txns, &d);
 	int ret = space_prepare_metadata(h->w.ctx, space, bytes);
 
-	if (ret == -ENOSPC)
+	if (ret == -ENOSPC) {
+		/* The log goes on after this, unless it is a commit that prepares. */
+		log_forbid(h);
 		ret = space_alloc_chunk(&h->w, space, SPACE_METADATA);
+	}
 	/* What there is must do: that is why has_room() was asked. */
 	return ret == -ENOSPC ? 0 : ret;
 }

@@ -137,8 +137,9 @@ int txns_stop(struct fsc_thread *t, struct txns *txns)
 	ret = txn_commit(&ctx, txns);
 	short_lock(&txns->lock);
 	txns->stopping = true;
-	short_unlock(&txns->lock);
+	/* Under the lock: when it has seen that, its thread is no more. */
 	fsc_thread_wake(txns->thread);
+	short_unlock(&txns->lock);
 	pthread_join(txns->committer, NULL);
 	txns->has_committer = false;
 	free_txns(txns);
@@ -572,6 +573,8 @@ uint64_t txn_end(struct txn_handle *h)
 void txn_abort(struct txn_handle *h, int error)
 {
 	txn_set_error(h->txns, error);
+	log_notes_free(h->notes.first);
+	h->notes.first = NULL;
 	txn_end(h);
 }
 

@@ -216,8 +216,12 @@ int txn_write_blocks(struct fsc_ctx *ctx, struct txns *txns, struct mblock **blo
 	wait_below(&wo, 0);
 	if (!ret)
 		ret = wo.error;
-	if (!ret)
+	if (!ret) {
 		ret = flush(&wo);
+		/* Nobody knows what the device has lost: data, too, which no other flush brings back. */
+		if (ret)
+			txn_set_error(txns, ret);
+	}
 	if (!ret)
 		ret = write_supers(&wo, super);
 	return ret;

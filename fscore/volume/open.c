@@ -57,6 +57,9 @@ static int read_super(struct fsc_thread *t, struct fsc_volume *vol, const char *
 			continue;
 		vol->super = *sb;
 		found = true;
+		/* As the kernel does: the first one is written durably, the copies are for when it is bad. */
+		if (i == 0)
+			break;
 	}
 	free(sb);
 	/*
