@@ -362,7 +362,7 @@ static int write_info(struct fst_change *c, bool bitmaps, uint32_t extents)
 
 	PUT(&info, extent_count, extents);
 	PUT(&info, flags, bitmaps ? BTRFS_FREE_SPACE_USING_BITMAPS : 0);
-	if (!c->bg->in_fst)
+	if (!c->bg->has_fst_items)
 		return put_item(c, &key, &info, sizeof(info));
 	if (bitmaps == c->bg->has_bitmaps && extents == c->bg->extent_count)
 		return 0;

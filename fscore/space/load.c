@@ -158,7 +158,7 @@ int group_load(struct fsc_ctx *ctx, struct space *space, struct block_group *bg)
 	read_only = bg->read_only;
 	/* Does not change as long as the block group is not loaded. */
 	found.used_bytes = bg->used_bytes;
-	found.in_fst = bg->in_fst;
+	found.in_fst = bg->has_fst_items;
 	short_unlock(&space->lock);
 	if (loaded)
 		return 0;

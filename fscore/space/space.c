@@ -211,7 +211,7 @@ static int open_group(struct fsc_ctx *ctx, struct space *space, const struct chu
 	int ret;
 
 	if (bg)
-		bg->in_fst = space->config.free_space_tree;
+		bg->in_fst = bg->has_fst_items = space->config.free_space_tree;
 	ret = bg ? read_group_item(ctx, space, bg) : -ENOMEM;
 
 	if (!ret)

@@ -34,7 +34,11 @@ struct block_group {
 	bool loaded;
 	bool read_only; /* damaged: nothing is allocated from it */
 	bool dirty;	/* something is to be written by space_write_groups() */
-	bool in_fst;	/* the free-space tree tells of it */
+	/*
+	 * The free-space tree tells of it, or what it will tell has been taken: changes from then on
+	 * are kept in `written`. And whether its items are really there, for who reads them.
+	 */
+	bool in_fst, has_fst_items;
 	struct run_map free;
 	/* The sectors that belong to no extent of the running transaction's trees. */
 	uint64_t *unused;
@@ -158,7 +162,8 @@ static inline unsigned mirrors_of_flags(uint64_t flags)
 
 /*
  * Changes what the tree says about bg from `before` to `after`, and keeps the number of
- * extents and the form right. Without bg->in_fst before is all zeros, and nothing is there.
+ * extents and the form right. Without bg->has_fst_items before is all zeros, and nothing is
+ * there.
  */
 int fst_write(struct tree_writer *w, struct space *space, struct block_group *bg,
 	const uint64_t *before, const uint64_t *after);

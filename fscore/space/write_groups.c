@@ -54,6 +54,7 @@ static void set_in_fst(struct space *space, struct block_group *bg)
 {
 	short_lock(&space->lock);
 	bg->in_fst = true;
+	bg->has_fst_items = true;
 	short_unlock(&space->lock);
 }
 
@@ -103,8 +104,10 @@ static void take_snapshot(
 		s->before = *zeros;
 		*zeros = NULL;
 	}
-	if (s->before)
+	if (s->before) {
 		memcpy(s->after, bg->unused, bytes);
+		bg->in_fst = true;
+	}
 	bg->written = NULL;
 	bg->dirty = false;
 	short_unlock(&space->lock);

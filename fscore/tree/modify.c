@@ -432,6 +432,10 @@ static uint32_t items_to_move_left(const struct tree_path *path, uint32_t need)
 /* The path's slot is the first of its leaf: a new item may as well be the last of the left one. */
 static void go_left(struct tree_path *path, struct mblock *left)
 {
+	struct btrfs_key key = leaf_key(path->block[0]->data, 0);
+
+	/* The key in the parent may be lower, and the new item's is not: it would not be found. */
+	fix_low_keys(path, 0, &key);
 	meta_put(path->block[0]);
 	path->block[0] = left;
 	path->slot[0] = block_nritems(left->data);
