@@ -118,22 +118,28 @@ lab_stop_all() {
 # lab_alive NAME
 lab_alive() { [ -n "${lab_pid[$1]:-}" ] && kill -0 "${lab_pid[$1]}" 2>/dev/null; }
 
+# Starts rpcbind, if it doesn't run, and waits until it answers.
+lab_rpcbind() {
+	local n
+	lab_need rpcbind rpcbind
+	if lab_alive rpcbind; then return; fi
+	rpcbind -f -w >"$lab_tmp/rpcbind.log" 2>&1 </dev/null &
+	lab_pid[rpcbind]=$!
+	for n in $(seq 200); do # it says nothing when it is ready
+		! rpcinfo -p 127.0.0.1 >/dev/null 2>&1 || return 0
+		sleep 0.02
+	done
+	lab_die "rpcbind did not start ($n tries)"
+}
+
 # lab_ganesha ADDR PORT ro|rw DIR...: nfs-ganesha on PORT, MOUNT on PORT-1, each DIR an
 # export under its own path (NFSv3 path and v4 pseudo path alike). No root squash,
 # unless DIR ends in ":root_squash".
 lab_ganesha() {
 	local addr=$1 port=$2 access=$3 id=0 dir squash pseudo conf=$lab_tmp/ganesha.conf
 	shift 3
-	lab_need ganesha.nfsd "nfs-ganesha nfs-ganesha-vfs" rpcbind rpcbind
-	if ! lab_alive rpcbind; then
-		rpcbind -f -w >"$lab_tmp/rpcbind.log" 2>&1 </dev/null &
-		lab_pid[rpcbind]=$!
-		for dir in $(seq 200); do # it says nothing when it is ready
-			! rpcinfo -p 127.0.0.1 >/dev/null 2>&1 || break
-			sleep 0.02
-		done
-		rpcinfo -p 127.0.0.1 >/dev/null || lab_die "rpcbind did not start"
-	fi
+	lab_need ganesha.nfsd "nfs-ganesha nfs-ganesha-vfs"
+	lab_rpcbind
 	mkdir -p "$lab_tmp/recov"
 	{
 		cat <<-EOF

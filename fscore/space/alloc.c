@@ -366,16 +366,25 @@ static void give_locked(struct space *space, const struct range *r)
 			(r->to - r->from) * sector_bytes(space);
 }
 
+/* A range that was allocated in memory and has come to no tree. */
+static int unused_range_locked(
+	const struct space *space, uint64_t logical, uint64_t bytes, struct range *r)
+{
+	int ret = range_locked(space, logical, bytes, r);
+
+	assert(!ret && r->bg->loaded);
+	assert(bits_all_clear(r->bg->free.words, r->from, r->to));
+	assert(bits_all_set(r->bg->unused, r->from, r->to));
+	return ret;
+}
+
 void space_free_unused(struct space *space, uint64_t logical, uint64_t bytes)
 {
 	struct range r;
 	int ret;
 
 	short_lock(&space->lock);
-	ret = range_locked(space, logical, bytes, &r);
-	assert(!ret && r.bg->loaded);
-	assert(bits_all_clear(r.bg->free.words, r.from, r.to));
-	assert(bits_all_set(r.bg->unused, r.from, r.to));
+	ret = unused_range_locked(space, logical, bytes, &r);
 	give_locked(space, &r);
 	space->info[group_info_type(space, r.bg)].used_bytes -= bytes;
 	short_unlock(&space->lock);
@@ -434,10 +443,7 @@ int space_pin_unused(struct space *space, uint64_t generation, uint64_t logical,
 	int ret;
 
 	short_lock(&space->lock);
-	ret = range_locked(space, logical, bytes, &r);
-	assert(!ret && r.bg->loaded);
-	assert(bits_all_clear(r.bg->free.words, r.from, r.to));
-	assert(bits_all_set(r.bg->unused, r.from, r.to));
+	ret = unused_range_locked(space, logical, bytes, &r);
 	if (!ret)
 		ret = pin_locked(space, generation, logical, bytes);
 	if (!ret) {

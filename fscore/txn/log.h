@@ -6,7 +6,7 @@
  *   txn_end() publishes these notes, all at once
  *   who wants them on the disk waits (txn_wait_logged()), holding no thread
  *   the committer takes all notes and all who wait (the cut), applies the notes to log trees, and
- *     writes: blocks, flush, superblock with log_root, flush; and tells those who wait
+ *     writes: blocks, flush, a durable superblock with log_root; and tells those who wait
  *   notes that come meanwhile are for the next round: so those who come together share one
  *
  * The superblock of a log write is that of the last commit, with log_root. The log's blocks have the
@@ -14,9 +14,10 @@
  * writes logs and commits, so neither happens during the other: a log of transaction N + 1 is
  * written when N is on disk. A commit's superblock has no log; who waits for the log then is told.
  *
- * What is logged: inode items (with all xattrs), the names that came and went, extents that came, with
- * checksums, and ranges that went. What this can't express (log_forbid()) makes all who wait until the
- * transaction is committed wait for the commit; so does a failure to write the log.
+ * What is logged: inode items (with all xattrs), the names that came and went, and extents that came, with
+ * checksums. What this can't express (log_forbid()), such as a file that is cut, makes all who wait
+ * until the transaction is committed wait for the commit; so does a failure to write the log. A
+ * flush that fails ends all writing, as in a commit.
  *
  * Log trees have btrfs's format, one for each subvolume, and are changed copy on write: what has been
  * written is not written over, since the superblock on disk leads there. Their blocks are allocated

@@ -12,7 +12,7 @@
  *   SETTLING  the committer alone: inodes, delayed references, root items, block groups,
  *             until nothing more changes
  *   WRITING   its blocks do not change any more (the next transaction copies them); they are
- *             written, then a flush, the superblocks, a flush
+ *             written, then a flush, the superblocks, durably
  *
  * Invariants:
  *  1. At most one transaction is RUNNING or CLOSING, and one SETTLING or WRITING.

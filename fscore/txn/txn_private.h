@@ -30,7 +30,7 @@ struct txn_waiter *txn_take_throttled_locked(struct txns *txns);
 void txn_set_error(struct txns *txns, int error);
 
 /*
- * Writes blocks, a flush, the superblocks, a flush. Those of the blocks that have been freed again are
+ * Writes blocks, a flush, the superblocks, the first of them durably. Those of the blocks that have been freed again are
  * let go of; the others are then at the front, *n of them. 0 or an error.
  */
 int txn_write_blocks(struct fsc_ctx *ctx, struct txns *txns, struct mblock **blocks, size_t *n,

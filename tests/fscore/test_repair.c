@@ -119,12 +119,11 @@ static void read_all(void)
 	}
 }
 
-static void test_what_is_read_is_repaired(void **state)
+/* Returns how many sectors of data had a copy damaged. */
+static unsigned make_damaged(void)
 {
-	struct fsc_stats stats;
-	unsigned passes = 0, n;
+	unsigned n;
 
-	(void)state;
 	writing_make("-n 4096 -m dup -d dup");
 	make_files();
 	assert_int_equal(fsc_sync_all(&w.ctx, w.vol), 0);
@@ -132,6 +131,16 @@ static void test_what_is_read_is_repaired(void **state)
 	writing_shut();
 	n = for_each_sector(true, damage);
 	assert_true(n > 500);
+	return n;
+}
+
+static void test_what_is_read_is_repaired(void **state)
+{
+	struct fsc_stats stats;
+	unsigned passes = 0, n;
+
+	(void)state;
+	n = make_damaged();
 	assert_true(for_each_sector(false, damage) > 20);
 	/* What the queue of blocks to be repaired does not hold is found in the next pass. */
 	do {
@@ -164,12 +173,7 @@ static void test_nothing_is_repaired_read_only(void **state)
 	unsigned n;
 
 	(void)state;
-	writing_make("-n 4096 -m dup -d dup");
-	make_files();
-	assert_int_equal(fsc_sync_all(&w.ctx, w.vol), 0);
-	find_chunks();
-	writing_shut();
-	n = for_each_sector(true, damage);
+	n = make_damaged();
 	writing_load_read_only();
 	read_all();
 	fsc_stats(w.vol, &stats);
