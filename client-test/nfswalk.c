@@ -309,12 +309,11 @@ static void on_link(struct rpc_context *r, int status, void *data, void *priv)
 	(void)r;
 	if (again(t, status, data))
 		return;
-	if (res->status != NFS3_OK) {
+	/* A link that can't be read is no entry, as a file that can't be read is none. */
+	if (res->status != NFS3_OK)
 		complain("READLINK", t, res->status);
-		print_entry(t, "", NULL);
-	} else {
+	else
 		print_entry(t, res->READLINK3res_u.resok.data, NULL);
-	}
 	task_done(t);
 }
 
